@@ -16,6 +16,7 @@ class BuiltJavaScriptHook(BuildHookInterface):
     """Fail the build early, with the way out, when a built file is missing."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Check the files; an editable install goes without."""
         if version == "editable":
             return
         folder = Path(self.root) / "src" / "code_runtime_worker_thread" / "_js"

@@ -1,0 +1,55 @@
+# Every target works from a fresh clone with Python 3.11 or newer, git and make:
+# no system Node, no pre-installed pdm. See scripts/setup.py.
+
+PYTHON ?= python3
+PYTEST_ARGS ?=
+VITEST_ARGS ?=
+
+# Nothing of another environment leaks in; the commands of this checkout come first. Only recipes
+# that run after the set-up see that PATH: $(PYTHON) must not become the environment that it makes.
+unexport PYTHONPATH PYTHONHOME NODE_OPTIONS NODE_PATH CODE_RUNTIME_NODE
+WITH_TOOLS := PATH="$(CURDIR)/.setup/bin:$(CURDIR)/.venv/bin:$$PATH" VIRTUAL_ENV="$(CURDIR)/.venv"
+BIN := .venv/bin
+
+.NOTPARALLEL:
+.PHONY: help setup demo test check fmt build clean
+
+help:
+	@echo "make demo    set up and run the example programs"
+	@echo "make test    set up and run every test of both languages (PYTEST_ARGS=… VITEST_ARGS=…)"
+	@echo "make check   set up and run linters and type checkers"
+	@echo "make fmt     format both languages and fix what can be fixed"
+	@echo "make build   wheels and sdists in dist/"
+	@echo "make setup   only set up; make clean undoes it"
+
+setup:
+	@$(PYTHON) scripts/setup.py
+
+demo: setup
+	$(BIN)/code-runtime run examples/analysis.ts --bindings examples/weather.py --calls
+	$(BIN)/code-runtime run examples/recovery.ts --bindings examples/weather.py --calls
+	$(BIN)/python examples/embed.py
+
+# Both runners go to their closing lines; either one failing fails the target.
+test: setup
+	@export $(WITH_TOOLS); code=0; \
+	pytest $(PYTEST_ARGS) || code=1; \
+	npm run --silent test --workspaces --if-present -- $(VITEST_ARGS) || code=1; \
+	exit $$code
+
+check: setup
+	@$(WITH_TOOLS) $(BIN)/python scripts/check.py
+
+fmt: setup
+	@$(BIN)/ruff format
+	@$(BIN)/ruff check --fix --quiet
+	@$(WITH_TOOLS) npm run --silent fmt
+
+build: setup
+	@rm -rf dist
+	@for package in packages/*/pyproject.toml; do \
+		$(BIN)/pyproject-build --no-isolation --outdir dist "$$(dirname "$$package")" || exit 1; \
+	done
+
+clean:
+	@$(PYTHON) scripts/setup.py --clean

@@ -1,0 +1,477 @@
+"""One Node host: a process that serves one run at a time and holds one worker at a time.
+
+Life: boot → ready (a spare worker waits) → serving a run → ready again, or dead. Reader tasks live
+as long as the process: control socket, the worker's socket, both output pipes. They hand what
+arrives to the session of the run, and stop at the end of the stream, which comes when the process
+is gone.
+
+Nothing that the process sends is trusted: a frame out of place kills it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import socket
+import struct
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, final
+
+import anyio
+import anyio.abc
+
+from code_runtime._execution._sender import PacedSender
+from code_runtime._guarded import ExitStatus, GuardedProcess, Warden
+
+from . import _frames as frames
+from ._channel import FrameChannel
+from ._config import WorkerThreadConfig
+from ._frames import Message, ProtocolError
+from ._node import NodeBinary
+from ._output import FatalTextFilter, OutputPipe
+
+if TYPE_CHECKING:
+    from ._session import RunSession
+
+HOST_SCRIPT: Final = Path(__file__).parent / "_js" / "host.mjs"
+# A worker boots in 25 ms of CPU; a minute is a machine that does not work.
+BOOT_TIMEOUT_S: Final = 60
+# After a clean end the worker only has to be torn down; one that is stuck in native code is killed.
+FINISH_TIMEOUT_S: Final = 0.5
+# A killed process leaves its sockets at once; a reader that still waits is cut off.
+READERS_TIMEOUT_S: Final = 1.0
+# What is known of an end arrives on three ways (control socket, worker's socket, guard); a verdict
+# waits this long for all of them.
+LOSS_TIMEOUT_S: Final = 0.5
+MAX_DETAIL_BYTES: Final = 1_048_576
+_CREDENTIALS: Final = struct.Struct("3i")
+
+
+class HostBootError(Exception):
+    """A Node host, or its worker, did not come up; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerExit:
+    """How a worker ended, as the main thread tells it (untrusted)."""
+
+    exit_code: int
+    error: str | None
+    changed: str | None
+
+
+@final
+class NodeHost:
+    """Owns one guarded Node process, its control socket, its pipes and its worker's socket.
+
+    `serve` runs for the life of the process in a task of the pool; everything else is called while
+    it runs.
+    """
+
+    def __init__(
+        self, warden: Warden, node: NodeBinary, config: WorkerThreadConfig, cwd: str
+    ) -> None:
+        self._warden = warden
+        self._node = node
+        self._config = config
+        self._cwd = cwd
+        self._process: GuardedProcess | None = None
+        self._control: FrameChannel | None = None
+        self._worker: FrameChannel | None = None
+        self._worker_nonce = b""
+        self._session: RunSession | None = None
+        self._stderr_filter = FatalTextFilter(self._admit)
+        self._stdout: OutputPipe | None = None
+        self._stderr: OutputPipe | None = None
+        self._ready_frame = anyio.Event()
+        self._hello = anyio.Event()
+        self._worker_gone = anyio.Event()
+        self._worker_closed = anyio.Event()
+        self._readers_done = anyio.Event()
+        self._served = anyio.Event()
+        self._booting: anyio.CancelScope | None = None
+        self._task_group: anyio.abc.TaskGroup | None = None
+        self._retired: str | None = None
+        self.worker_exit: WorkerExit | None = None
+        self.run_count = 0
+
+    @property
+    def retired(self) -> str | None:
+        """Why this host must serve no further run, or None."""
+        return self._retired
+
+    @property
+    def process(self) -> GuardedProcess:
+        """The guarded process; it exists once `boot` has begun."""
+        assert self._process is not None
+        return self._process
+
+    @property
+    def worker(self) -> FrameChannel:
+        """The socket of the worker that waits or runs."""
+        assert self._worker is not None
+        return self._worker
+
+    def retire(self, reason: str) -> None:
+        """Let this host serve no further run; the first reason is kept."""
+        if self._retired is None:
+            self._retired = reason
+
+    async def serve(
+        self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Start the process and read from it until it is gone; cancelling this kills it.
+
+        Raises:
+            HostBootError: the process does not start.
+        """
+        try:
+            await self._start_process()
+            async with anyio.create_task_group() as task_group:
+                self._task_group = task_group
+                task_status.started()
+                async with anyio.create_task_group() as readers:
+                    readers.start_soon(self._read_control)
+                    assert self._stdout is not None
+                    assert self._stderr is not None
+                    readers.start_soon(self._stdout.read)
+                    readers.start_soon(self._stderr.read)
+                self._readers_done.set()
+        finally:
+            self.retire("the host is closed")
+            with anyio.CancelScope(shield=True):
+                if self._process is not None:
+                    await self._process.aclose()
+            for closable in (self._control, self._worker, self._stdout, self._stderr):
+                if closable is not None:
+                    closable.close()
+            self._control = self._worker = self._stdout = self._stderr = None
+            self._readers_done.set()
+            self._served.set()
+
+    async def boot(self) -> None:
+        """Wait for the process's handshake and boot its first worker.
+
+        Raises:
+            HostBootError: the process or the worker does not come up.
+        """
+        with anyio.move_on_after(BOOT_TIMEOUT_S) as deadline:
+            with anyio.CancelScope() as self._booting:
+                await self._ready_frame.wait()
+            self._booting = None
+            if self._ready_frame.is_set():
+                await self.boot_worker()
+                return
+        if deadline.cancelled_caught:
+            raise HostBootError(f"no handshake within {BOOT_TIMEOUT_S} s")
+        raise HostBootError(self._retired or "the Node process ended before its handshake")
+
+    async def boot_worker(self) -> None:
+        """Boot a worker that waits for the next run.
+
+        Raises:
+            HostBootError: it does not come up.
+        """
+        self._worker_gone = anyio.Event()
+        self._worker_closed = anyio.Event()
+        self._hello = anyio.Event()
+        self.worker_exit = None
+        self._worker_nonce = secrets.token_bytes(16)
+        listener, address = _listen(self._cwd)
+        try:
+            with anyio.CancelScope() as self._booting:
+                await self._send_control(
+                    frames.SPAWN,
+                    address,
+                    self._worker_nonce,
+                    int(self._config.max_old_generation_size_mb),
+                )
+                connection = await _accept(listener, self.process.pid)
+                self._worker = FrameChannel(connection)
+                assert self._task_group is not None
+                self._task_group.start_soon(self._read_worker, self._worker)
+                await self._hello.wait()
+        finally:
+            self._booting = None
+            listener.close()
+            if not address.startswith(b"\0"):
+                with suppress(OSError):
+                    os.unlink(address)
+        if not self._hello.is_set():
+            detail = self.worker_exit
+            raise HostBootError(
+                self._retired
+                or (detail and (detail.error or f"the worker ended with code {detail.exit_code}"))
+                or "the Node process ended before its worker was up"
+            )
+
+    async def begin(self, session: RunSession, directory: str, program: bytes) -> None:
+        """Hand the program of a run to the process.
+
+        Raises:
+            OSError: the process is gone.
+        """
+        self._session = session
+        self.run_count += 1
+        self.process.watch(int(self._config.memory_mb * 1_048_576))
+        await self._send_control(frames.PREPARE, self.run_count, os.fsencode(directory), program)
+
+    async def finish(self) -> None:
+        """End a run whose program has ended by itself, and take everything that it left.
+
+        Afterwards the host is ready for another worker, or retired.
+        """
+        with anyio.move_on_after(FINISH_TIMEOUT_S):
+            with suppress(OSError):
+                await self._send_control(frames.TERMINATE, self.run_count)
+            await self._worker_gone.wait()
+            await self._worker_closed.wait()
+        if self.worker_exit is None or not self._worker_closed.is_set():
+            self.retire("the worker did not end")
+        elif self.worker_exit.changed is not None:
+            self.retire(self.worker_exit.changed)
+        elif await self.process.leftovers():
+            self.retire("the program left processes behind")
+        if self.run_count >= self._config.runs_per_host:
+            self.retire("the host has served its runs")
+        if self._retired is not None:
+            await self.kill()
+        else:
+            self.process.watch(None)
+            assert self._stdout is not None
+            assert self._stderr is not None
+            self._stdout.drain()
+            self._stderr.drain()
+            self._stderr_filter.finish(crashed=False)
+            if self._worker is not None:
+                self._worker.close()
+                self._worker = None
+        self._session = None
+
+    async def kill(self) -> ExitStatus:
+        """Kill the process and everything that it started, and read what they wrote to the end.
+
+        Returns:
+            How the process ended; not by this kill when it was dead before.
+        """
+        self.retire("the host was killed")
+        await self.process.kill()
+        with anyio.move_on_after(READERS_TIMEOUT_S):
+            await self._readers_done.wait()
+            if self._worker is not None:
+                await self._worker_closed.wait()
+        if self._task_group is not None:
+            self._task_group.cancel_scope.cancel()
+        return await self.process.wait_exit()
+
+    async def shut_down(self) -> None:
+        """Kill the process and wait until `serve` has released everything; idempotent."""
+        if self._process is None:
+            return  # `serve` has not started a process, and cleans up by itself
+        await self.kill()
+        await self._served.wait()
+
+    def flush_later(self, sender: PacedSender) -> None:
+        """Write the rest of a frame as soon as the worker takes it."""
+        if self._task_group is not None:
+            self._task_group.start_soon(_flush, sender)
+
+    def take_fatal_text(self, *, crashed: bool) -> str | None:
+        """Return what Node printed when it died; of a process that did not crash it is output."""
+        return self._stderr_filter.finish(crashed=crashed)
+
+    def detach(self) -> None:
+        """Forget the session: what still arrives belongs to no run."""
+        self._session = None
+
+    async def _start_process(self) -> None:
+        ours, theirs = socket.socketpair()
+        out_read, out_write = os.pipe()
+        err_read, err_write = os.pipe()
+        self._control = FrameChannel(ours)
+        self._stdout = OutputPipe(out_read, self._admit, self._room_bytes)
+        self._stderr = OutputPipe(err_read, self._stderr_filter.feed, self._room_bytes)
+        try:
+            self._process = await self._warden.spawn(
+                [self._node.path, *self._node.flags, str(HOST_SCRIPT)],
+                env=_environment(),
+                cwd=self._cwd,
+                stdout_fd=out_write,
+                stderr_fd=err_write,
+                control_fd=theirs.fileno(),
+            )
+        except OSError as error:
+            raise HostBootError(f"{self._node.path}: {error.strerror or error}") from error
+        finally:
+            theirs.close()
+            os.close(out_write)
+            os.close(err_write)
+
+    async def _send_control(self, kind: int, *fields: int | bool | bytes) -> None:
+        if self._control is None:
+            raise BrokenPipeError("the Node host is closed")
+        await self._control.send(kind, *fields)
+
+    async def _read_control(self) -> None:
+        assert self._control is not None
+        try:
+            await self._control.read(self._on_control)
+            reason = "the Node process closed its control socket"
+        except ProtocolError as error:
+            self._fail(str(error))
+            return
+        if self._session is not None:
+            # A result may still be on its way through the worker's socket.
+            with anyio.move_on_after(LOSS_TIMEOUT_S):
+                await self._worker_closed.wait()
+                await self.process.wait_exit()
+        self._fail(reason)
+
+    async def _read_worker(self, channel: FrameChannel) -> None:
+        try:
+            await channel.read(self._on_worker, self._pause)
+        except ProtocolError as error:
+            self._fail(str(error))
+        self._worker_closed.set()
+        if self._session is None:
+            self.retire("the spare worker closed its socket")
+            return
+        with anyio.move_on_after(LOSS_TIMEOUT_S):
+            await self._worker_gone.wait()
+        if self._session is not None:
+            self._session.on_lost("the worker closed its socket")
+
+    async def _pause(self) -> None:
+        if self._session is not None and self._session.saturated:
+            await self._session.wait_for_room()
+
+    def _on_control(self, message: Message) -> None:
+        kind, fields = message
+        session = self._session
+        if kind == frames.READY and not self._ready_frame.is_set():
+            if fields[0] != frames.PROTOCOL_VERSION:
+                self._fail(
+                    f"the Node host speaks protocol {fields[0]}, "
+                    f"expected {frames.PROTOCOL_VERSION}: reinstall code-runtime-worker-thread"
+                )
+                return
+            self._ready_frame.set()
+        elif kind == frames.GONE and not self._worker_gone.is_set():
+            self.worker_exit = _worker_exit(fields[1])
+            self._worker_gone.set()
+            if self._booting is not None:
+                self._booting.cancel()
+            elif session is None:
+                self._fail("the spare worker ended")
+        elif session is not None and fields and fields[0] == self.run_count:
+            if kind == frames.BUSY:
+                session.on_busy(fields[1])
+            elif kind == frames.PREPARED:
+                session.on_prepared(fields[1])
+            elif kind == frames.REFUSED:
+                session.on_refused(fields[1], bool(fields[2]))
+            else:
+                self._fail(f"frame {frames.FRAMES[kind].name} came out of place")
+        elif kind != frames.BUSY:
+            self._fail(f"frame {frames.FRAMES[kind].name} came out of place")
+
+    def _on_worker(self, message: Message) -> None:
+        kind, fields = message
+        if not self._hello.is_set():
+            if kind == frames.HELLO and fields == (frames.PROTOCOL_VERSION, self._worker_nonce):
+                self._hello.set()
+                return
+            self._fail("the worker did not begin with its handshake")
+        elif self._session is None or not self._session.running:
+            self._fail("the worker sent a frame before a run was assigned")
+        else:
+            self._session.on_worker_frame(kind, fields)
+
+    def _fail(self, reason: str) -> None:
+        """The process is not to be trusted any more: end its run, or make it unusable."""
+        self.retire(reason)
+        if self._session is not None:
+            self._session.on_lost(reason)
+        if self._booting is not None:
+            self._booting.cancel()
+
+    def _admit(self, line: str) -> None:
+        if self._session is not None:
+            self._session.on_output(line)
+
+    def _room_bytes(self) -> int:
+        return 0 if self._session is None else self._session.room_bytes
+
+
+async def _flush(sender: PacedSender) -> None:
+    with suppress(OSError):  # the peer is gone; its exit decides the run
+        await sender.flush()
+
+
+def _environment() -> Mapping[str, str]:
+    # TZ is the one variable that a program may see the effect of: its clock reads as the host's.
+    return {name: os.environ[name] for name in ("TZ",) if name in os.environ}
+
+
+def _listen(folder: str) -> tuple[socket.socket, bytes]:
+    token = secrets.token_hex(16)
+    if hasattr(socket, "SO_PEERCRED"):
+        address = b"\0code-runtime-" + token.encode()
+    else:
+        # No abstract names and no credentials: a socket file in a 0700 folder and the nonce.
+        address = os.fsencode(os.path.join(folder, token[:12]))
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.setblocking(False)
+        listener.bind(address)
+        listener.listen(8)
+    except OSError:
+        listener.close()
+        raise
+    return listener, address
+
+
+async def _accept(listener: socket.socket, pid: int) -> socket.socket:
+    """Return the first connection of the process `pid`; drop those of others."""
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except BlockingIOError:
+            await anyio.wait_readable(listener)
+            continue
+        if not hasattr(socket, "SO_PEERCRED"):
+            return connection
+        raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        if _CREDENTIALS.unpack(raw)[0] == pid:
+            return connection
+        connection.close()
+
+
+def _worker_exit(detail: object) -> WorkerExit:
+    """Rebuild the detail of a GONE frame field by field."""
+    content: object = None
+    if isinstance(detail, bytes) and len(detail) <= MAX_DETAIL_BYTES:
+        with suppress(ValueError, RecursionError):
+            content = json.loads(detail)
+    fields = content if isinstance(content, dict) else {}
+    code, error, changed = (fields.get(name) for name in ("exitCode", "error", "changed"))
+    return WorkerExit(
+        exit_code=code if type(code) is int and abs(code) < 2**53 else -1,
+        error=error if isinstance(error, str) else None,
+        changed=changed[:200] if isinstance(changed, str) else None,
+    )
+
+
+def describe_exit(status: ExitStatus) -> str:
+    """Say how a process ended."""
+    if status.signal is not None:
+        try:
+            return f"was ended by {signal.Signals(status.signal).name}"
+        except ValueError:
+            return f"was ended by signal {status.signal}"
+    return f"ended with code {status.code}"

@@ -1,0 +1,130 @@
+"""Descriptors 1 and 2 of a Node host: bytes that a run writes past the worker's own log frames."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from typing import Final, final
+
+import anyio
+import anyio.lowlevel
+
+CHUNK_BYTES: Final = 65_536
+MAX_DUMP_LINES: Final = 200
+
+# How V8 and Node begin the text of a fatal error; it belongs to the failure, not to the logs.
+_DUMP_START: Final = re.compile(r"<--- Last few GCs --->|FATAL ERROR: |# Fatal error in |#$")
+
+
+@final
+class OutputPipe:
+    """The read end of one pipe; `close` is its one closer.
+
+    Bytes become one entry for each line, without its line end; a last line without an end is an
+    entry too. A character that is split over two writes is one character; bytes that are no UTF-8
+    become U+FFFD.
+
+    Args:
+        fd: The read end, non-blocking from here on.
+        admit: Takes an entry; what arrives while there is no run goes nowhere.
+        max_held_bytes: Tells how much of an unfinished line may be held.
+    """
+
+    __slots__ = ("_admit", "_fd", "_held", "_max_held_bytes")
+
+    def __init__(
+        self, fd: int, admit: Callable[[str], None], max_held_bytes: Callable[[], int]
+    ) -> None:
+        os.set_blocking(fd, False)
+        self._fd = fd
+        self._admit = admit
+        self._max_held_bytes = max_held_bytes
+        self._held = bytearray()
+
+    async def read(self) -> None:
+        """Read until no process holds the write end any more."""
+        while True:
+            try:
+                chunk = os.read(self._fd, CHUNK_BYTES)
+            except BlockingIOError:
+                await anyio.wait_readable(self._fd)
+                continue
+            if not chunk:
+                break
+            self._feed(chunk)
+            await anyio.lowlevel.checkpoint()
+        self.flush()
+
+    def drain(self) -> None:
+        """Take what is in the pipe now, and end the last line: the run is over."""
+        while True:
+            try:
+                chunk = os.read(self._fd, CHUNK_BYTES)
+            except BlockingIOError:
+                break
+            if not chunk:
+                break
+            self._feed(chunk)
+        self.flush()
+
+    def flush(self) -> None:
+        """End an unfinished line."""
+        if self._held:
+            held, self._held = self._held, bytearray()
+            self._admit(held.decode("utf-8", "replace"))
+
+    def close(self) -> None:
+        """Close the descriptor; nothing may be reading from it."""
+        os.close(self._fd)
+
+    def _feed(self, chunk: bytes) -> None:
+        *lines, rest = chunk.split(b"\n")
+        for line in lines:
+            self._admit((self._held + line).decode("utf-8", "replace"))
+            self._held.clear()
+        self._held += rest
+        if len(self._held) > self._max_held_bytes():
+            self.flush()
+
+
+@final
+class FatalTextFilter:
+    """Keeps the text that Node prints when it dies out of the logs.
+
+    The text is told from the program's own output only when the process is gone: lines from the
+    first that looks like it are held until `finish`.
+    """
+
+    __slots__ = ("_admit", "_held")
+
+    def __init__(self, admit: Callable[[str], None]) -> None:
+        self._admit = admit
+        self._held: list[str] = []
+
+    def feed(self, line: str) -> None:
+        """Take one line of stderr."""
+        if not self._held:
+            # The dump begins with an empty line, so an empty one waits for what follows.
+            if line and not _DUMP_START.match(line):
+                self._admit(line)
+                return
+        elif self._held == [""] and not _DUMP_START.match(line):
+            self._held.clear()
+            self._admit("")
+            self.feed(line)
+            return
+        if len(self._held) < MAX_DUMP_LINES:
+            self._held.append(line)
+        else:
+            self.finish(crashed=False)
+            self.feed(line)
+
+    def finish(self, *, crashed: bool) -> str | None:
+        """Return the fatal text of a crashed process; otherwise the held lines were output."""
+        held, self._held = self._held, []
+        if crashed and held and held != [""]:
+            return "\n".join(held)
+        for line in held:
+            self._admit(line)
+        return None

@@ -1,0 +1,315 @@
+"""Runs the binding calls of one run.
+
+The peer that asks is hostile: a call counts only with an id above the last one, a declared target
+and a lossless argument. At most `MAX_CALLS_IN_FLIGHT` calls or `MAX_ARGUMENT_BYTES` of arguments
+are in flight; beyond that the provider stops reading, so a flood slows the program down and not the
+host.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, Protocol, final
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+
+from code_runtime._lossless import LosslessJsonError, decode, encode, measure
+from code_runtime._text import shorten
+from code_runtime._vocabulary import BindingFunction, CallOutcome, CodeBindingNamespace
+
+from ._journal import CallRecord, Journal
+from ._sender import PacedSender
+
+MAX_CALLS_IN_FLIGHT: Final = 1_024
+MAX_ARGUMENT_BYTES: Final = 8 * 1_048_576
+# Values above this are encoded and decoded in a thread: 64 KiB keep the loop for about 2 ms at
+# worst.
+INLINE_BYTES: Final = 65_536
+MAX_TARGET_CHARS: Final = 1_024
+
+LOSSY_ARGUMENT: Final = "Binding arguments must be lossless JSON"
+LOSSY_RESULT: Final = "Binding resolution must be lossless JSON"
+UNRENDERABLE_REJECTION: Final = "<unrenderable binding error>"
+
+
+class ReplyEncoder(Protocol):
+    """Makes the frame of one reply."""
+
+    def __call__(self, call_id: int, ok: bool, payload: bytes, /) -> bytes:
+        """Encode a reply; `payload` is the JSON of the value, or of the message when not `ok`."""
+        ...
+
+
+@final
+class CallDesk:
+    """Takes calls as they are read and answers them.
+
+    Args:
+        task_group: Owns the tasks of the calls; it outlives the run, because a function may ignore
+            its
+            cancellation.
+        sender: Writes the replies.
+        encode_reply: Makes a reply frame.
+        journal: Keeps the record of the calls.
+        on_fault: Told when a function raises what is no `Exception`; the run must end and raise it.
+    """
+
+    __slots__ = (
+        "_argument_bytes",
+        "_closed",
+        "_encode_reply",
+        "_in_flight",
+        "_journal",
+        "_last_id",
+        "_on_fault",
+        "_room",
+        "_sender",
+        "_targets",
+        "_task_group",
+    )
+
+    def __init__(
+        self,
+        task_group: anyio.abc.TaskGroup,
+        namespaces: Iterable[CodeBindingNamespace],
+        sender: PacedSender,
+        encode_reply: ReplyEncoder,
+        journal: Journal,
+        on_fault: Callable[[BaseException], None],
+    ) -> None:
+        self._task_group = task_group
+        self._sender = sender
+        self._encode_reply = encode_reply
+        self._journal = journal
+        self._on_fault = on_fault
+        self._targets: dict[bytes, tuple[str, str, BindingFunction]] = {
+            encode([namespace.global_name, member]): (namespace.global_name, member, function)
+            for namespace in namespaces
+            for member, function in namespace.functions.items()
+        }
+        self._in_flight: dict[anyio.CancelScope, CallRecord] = {}
+        self._argument_bytes = 0
+        self._last_id = 0
+        self._closed = False
+        self._room: anyio.Event | None = None
+
+    @property
+    def saturated(self) -> bool:
+        """Whether the provider must stop reading until `wait_for_room` returns."""
+        return not self._closed and (
+            len(self._in_flight) >= MAX_CALLS_IN_FLIGHT or self._argument_bytes > MAX_ARGUMENT_BYTES
+        )
+
+    async def wait_for_room(self) -> None:
+        """Return when another call may be read, or when the run is over."""
+        while self.saturated:
+            self._room = anyio.Event()
+            await self._room.wait()
+
+    def accept(self, call_id: int, target: bytes, argument: bytes) -> None:
+        """Start one call; a repeated or lower id, and anything after `close`, is ignored.
+
+        Args:
+            call_id: The id that the peer chose; must rise.
+            target: JSON of the list of namespace and member.
+            argument: JSON of the argument.
+        """
+        if self._closed or call_id <= self._last_id:
+            return
+        self._last_id = call_id
+        known = self._targets.get(target)
+        if known is None or not callable(known[2]):
+            namespace, member = _target_names(target)
+            record = self._journal.begin(namespace, member, argument)
+            unknown = f"Unknown binding: {namespace}.{member}"
+            self._answer(call_id, record, "refused", encode(unknown))
+            return
+        namespace, member, function = known
+        record = self._journal.begin(namespace, member, argument)
+        if len(argument) > INLINE_BYTES:
+            self._spawn(
+                record, len(argument), self._decode_and_call(call_id, record, function, argument)
+            )
+            return
+        try:
+            value = decode(argument)
+        except LosslessJsonError:
+            self._answer(call_id, record, "refused", encode(LOSSY_ARGUMENT))
+            return
+        try:
+            result = function(value)
+        except Exception as error:
+            self._answer(call_id, record, "error", encode(render_rejection(error)))
+        except BaseException as error:
+            self._journal.end(record, "error")
+            self._on_fault(error)
+        else:
+            if inspect.isawaitable(result):
+                self._spawn(record, len(argument), self._settle(call_id, record, result))
+            elif is_small(result):
+                outcome, payload = encode_result(result)
+                self._answer(call_id, record, outcome, payload)
+            else:
+                self._spawn(record, 0, self._settle(call_id, record, _ready(result)))
+
+    def close(self) -> None:
+        """Accept nothing more and cancel what is in flight: the run is over."""
+        self._closed = True
+        for scope in list(self._in_flight):
+            scope.cancel()
+        self._make_room()
+
+    async def wait_closed(self, grace_s: float) -> None:
+        """Wait until the cancelled calls have ended, at most `grace_s` seconds.
+
+        What still runs then is journalled as abandoned; its task stays in the task group.
+        """
+        with anyio.move_on_after(grace_s):
+            while self._in_flight:
+                self._room = anyio.Event()
+                await self._room.wait()
+        for record in self._in_flight.values():
+            self._journal.end(record, "abandoned")
+
+    async def _decode_and_call(
+        self, call_id: int, record: CallRecord, function: BindingFunction, argument: bytes
+    ) -> None:
+        try:
+            value = await anyio.to_thread.run_sync(decode, argument)
+        except LosslessJsonError:
+            await self._reply(call_id, record, "refused", encode(LOSSY_ARGUMENT))
+            return
+
+        async def call() -> object:
+            result = function(value)
+            return await result if inspect.isawaitable(result) else result
+
+        await self._settle(call_id, record, call())
+
+    async def _settle(self, call_id: int, record: CallRecord, work: Awaitable[object]) -> None:
+        cancelled = anyio.get_cancelled_exc_class()
+        try:
+            value = await work
+        except cancelled as error:
+            # Raised by the function itself unless the run is over: a task that it awaited may have
+            # been cancelled.
+            if self._closed:
+                raise
+            payload = encode(render_rejection(error))
+        except Exception as error:
+            payload = encode(render_rejection(error))
+        except BaseException as error:
+            self._on_fault(error)
+            return
+        else:
+            await self._sender.send(lambda: self._reply_in_turn(call_id, record, value))
+            return
+        await self._reply(call_id, record, "error", payload)
+
+    async def _reply_in_turn(self, call_id: int, record: CallRecord, value: object) -> bytes:
+        if is_small(value):
+            outcome, payload = encode_result(value)
+        else:
+            outcome, payload = await anyio.to_thread.run_sync(encode_result, value)
+        self._journal.end(record, outcome, payload)
+        return self._encode_reply(call_id, outcome == "ok", payload)
+
+    def _answer(
+        self, call_id: int, record: CallRecord, outcome: CallOutcome, payload: bytes
+    ) -> None:
+        try:
+            taken = self._sender.send_nowait(self._encode_reply(call_id, outcome == "ok", payload))
+        except OSError:
+            return  # the peer is gone; its exit decides the run
+        if not taken:
+            self._spawn(record, 0, self._reply(call_id, record, outcome, payload))
+            return
+        self._journal.end(record, outcome, payload)
+        if self._sender.needs_flush:
+            self._spawn(record, 0, self._sender.flush())
+
+    async def _reply(
+        self, call_id: int, record: CallRecord, outcome: CallOutcome, payload: bytes
+    ) -> None:
+        self._journal.end(record, outcome, payload)
+
+        async def frame() -> bytes:
+            return self._encode_reply(call_id, outcome == "ok", payload)
+
+        await self._sender.send(frame)
+
+    def _spawn(self, record: CallRecord, size_bytes: int, work: Awaitable[None]) -> None:
+        scope = anyio.CancelScope()
+        self._in_flight[scope] = record
+        self._argument_bytes += size_bytes
+        self._task_group.start_soon(self._track, scope, record, size_bytes, work)
+
+    async def _track(
+        self, scope: anyio.CancelScope, record: CallRecord, size_bytes: int, work: Awaitable[None]
+    ) -> None:
+        try:
+            with scope:
+                await work
+        except OSError:
+            pass  # the peer is gone; its exit decides the run
+        finally:
+            self._journal.end(record, "cancelled")
+            del self._in_flight[scope]
+            self._argument_bytes -= size_bytes
+            self._make_room()
+
+    def _make_room(self) -> None:
+        if self._room is not None:
+            self._room.set()
+            self._room = None
+
+
+def render_rejection(error: BaseException) -> str:
+    """Return the message of what a binding raised, a placeholder when it does not render."""
+    try:
+        text = str(error)
+        return text if type(text) is str else str.__str__(text)
+    except Exception:
+        return UNRENDERABLE_REJECTION
+
+
+def is_small(value: object) -> bool:
+    """Return whether a value is cheap enough to encode on the event loop."""
+    if value is None or type(value) in (bool, int, float):
+        return True
+    if type(value) is str:
+        return len(value) <= INLINE_BYTES
+    try:
+        return measure(value, INLINE_BYTES) is not None
+    except LosslessJsonError:
+        return True  # refused at once by the encoder too
+
+
+def encode_result(value: object) -> tuple[CallOutcome, bytes]:
+    """Return the outcome of a call that returned `value`, and the payload of its reply."""
+    try:
+        return "ok", encode(value)
+    except LosslessJsonError as error:
+        return "error", encode(f"{LOSSY_RESULT}: {error}")
+
+
+async def _ready(value: object) -> object:
+    return value
+
+
+def _target_names(target: bytes) -> tuple[str, str]:
+    try:
+        names = decode(target[: 64 * MAX_TARGET_CHARS])
+    except LosslessJsonError:
+        names = None
+    if (
+        isinstance(names, list)
+        and len(names) == 2
+        and isinstance(names[0], str)
+        and isinstance(names[1], str)
+    ):
+        return shorten(names[0], MAX_TARGET_CHARS), shorten(names[1], MAX_TARGET_CHARS)
+    return "?", "?"

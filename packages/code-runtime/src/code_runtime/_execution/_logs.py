@@ -1,0 +1,46 @@
+"""The logs of a run as they arrive: charged to the ledger, then handed to `on_log`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import final
+
+from code_runtime._ledger import OutputLedger
+
+
+@final
+class LogBook:
+    """Admits log entries and calls `on_log` for each one that is kept.
+
+    `on_log` runs on the event loop. One that raises is called no more; its exception is kept in
+    `fault` until the run is over, so that a broken observer never changes an outcome.
+    """
+
+    __slots__ = ("_ledger", "_on_log", "_origin_s", "_times_ms", "fault")
+
+    def __init__(
+        self, ledger: OutputLedger, on_log: Callable[[str], object] | None, *, record: bool
+    ) -> None:
+        self._ledger = ledger
+        self._on_log = on_log
+        self._origin_s = time.monotonic()
+        self._times_ms: list[float] | None = [] if record else None
+        self.fault: BaseException | None = None
+
+    def times_ms(self, kept_count: int) -> list[float] | None:
+        """Return the arrival of each kept entry, in ms since the assignment, if recorded."""
+        return None if self._times_ms is None else self._times_ms[:kept_count]
+
+    def admit(self, text: str) -> bool:
+        """Charge one entry; return False when it does not fit and the run must end."""
+        admitted = self._ledger.admit(text)
+        if self._times_ms is not None:
+            self._times_ms.append((time.monotonic() - self._origin_s) * 1000)
+        if admitted and self._on_log is not None:
+            try:
+                self._on_log(text)
+            except BaseException as error:
+                self._on_log = None
+                self.fault = error
+        return admitted

@@ -1,0 +1,97 @@
+"""The one outcome of a run: the first that is decided wins, later ones change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, final
+
+import anyio
+
+from code_runtime._vocabulary import FailureKind
+
+NO_VALUE: Final = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The program ended by itself: `value_text` is JSON, or `NO_VALUE`."""
+
+    value_text: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The run failed.
+
+    Args:
+        kind: One of the failure kinds.
+        message: Text for a model.
+        by_program: The program's own terminal message said so; its process is healthy.
+    """
+
+    kind: FailureKind
+    message: str
+    by_program: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The process ended or broke the protocol; what it means is known once it is gone.
+
+    Args:
+        reason: What was seen, None when the end of the process says it all.
+        error: Text of an error that the process reported before it went, or None.
+        exit_code: The code of a worker that ended by itself, or None.
+    """
+
+    reason: str | None = None
+    error: str | None = None
+    exit_code: int | None = None
+
+
+Outcome = Completed | Failed | Lost
+
+
+@final
+class Settlement:
+    """Decided once. `decide` may be called from anywhere on the event loop, any number of times."""
+
+    __slots__ = ("_event", "_outcome", "_scopes")
+
+    def __init__(self) -> None:
+        self._outcome: Outcome | None = None
+        self._event = anyio.Event()
+        self._scopes: set[anyio.CancelScope] = set()
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """The outcome that won, None while the run goes on."""
+        return self._outcome
+
+    def decide(self, outcome: Outcome) -> bool:
+        """Settle the run; return whether this outcome won."""
+        if self._outcome is not None:
+            return False
+        self._outcome = outcome
+        self._event.set()
+        for scope in self._scopes:
+            scope.cancel()
+        return True
+
+    @contextmanager
+    def interrupts(self) -> Iterator[None]:
+        """Cancel the body as soon as an outcome is decided; then go on after it."""
+        with anyio.CancelScope() as scope:
+            self._scopes.add(scope)
+            try:
+                if self._outcome is not None:
+                    scope.cancel()
+                yield
+            finally:
+                self._scopes.discard(scope)
+
+    async def wait(self) -> None:
+        """Return once an outcome is decided."""
+        await self._event.wait()

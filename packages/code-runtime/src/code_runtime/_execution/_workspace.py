@@ -1,0 +1,71 @@
+"""Private working directories: one for each run, empty at its start, gone at its end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from typing import final
+
+import anyio.to_thread
+
+
+@final
+class RunDirectories:
+    """Owns one folder in the system's temporary folder and a directory in it for each run.
+
+    Mode 0700 throughout. `path` is the folder; a guard removes it when the host dies.
+    """
+
+    __slots__ = ("_next", "path")
+
+    def __init__(self) -> None:
+        self.path = tempfile.mkdtemp(prefix="code-runtime-")
+        self._next = 0
+
+    def create(self) -> str:
+        """Make the directory of a run.
+
+        Raises:
+            OSError: the temporary folder is full or gone.
+        """
+        self._next += 1
+        directory = os.path.join(self.path, f"run-{self._next}")
+        os.mkdir(directory, 0o700)
+        return directory
+
+    async def remove(self, directory: str) -> None:
+        """Remove the directory of a run with all that the program left in it.
+
+        What cannot be removed is left to `aclose`; a run never fails for it.
+        """
+        try:
+            os.rmdir(directory)
+        except FileNotFoundError:
+            return
+        except OSError:
+            # A program may have left a million files: never on the event loop.
+            await anyio.to_thread.run_sync(_remove_tree, directory)
+
+    async def aclose(self) -> None:
+        """Remove the folder."""
+        await anyio.to_thread.run_sync(_remove_tree, self.path)
+
+
+def _remove_tree(path: str) -> None:
+    try:
+        shutil.rmtree(path)
+    except OSError:
+        _make_writable(path)
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _make_writable(path: str) -> None:
+    # A program can take its own permissions away, which stops an unprivileged owner from deleting.
+    os.chmod(path, stat.S_IRWXU)
+    for folder, names, _files in os.walk(path, onerror=None):
+        for name in names:
+            inner = os.path.join(folder, name)
+            if not os.path.islink(inner):
+                os.chmod(inner, stat.S_IRWXU)

@@ -1,0 +1,356 @@
+"""Be the guard of one program: start it, watch it, and leave nothing of it behind.
+
+A guard is forked from the warden, in a session of its own and as a subreaper, so that every
+process the program starts stays below it whatever the program does. It talks to the host over
+its channel in lines of text, one message a line:
+
+| up (guard to host)                          | down (host to guard)                    |
+|---------------------------------------------|-----------------------------------------|
+| started GUARD_PID PROGRAM_PID (+ pidfds)    | watch BYTES (0 stops it)                |
+| failed STAGE ERRNO                          | leftovers                               |
+| memory BYTES LIMIT                          | sweep                                   |
+| exit code/signal N UTIME_US STIME_US MAXRSS_BYTES CAUSE | kill                        |
+| leftovers COUNT, swept COUNT                |                                         |
+| gone COUNT (processes that it may not kill) |                                         |
+
+The program can signal the guard, so signals are ignored and the warden watches it. Nothing that
+the program sends is ever read here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import mmap
+import os
+import resource
+import select
+import signal
+import socket
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from code_runtime._guard_proc import Hunt, Tree
+else:
+    from _guard_proc import Hunt, Tree
+
+# A silent guard is killed after 1 s, so it wakes three times in that time.
+_IDLE_MS = 300
+_SAMPLE_MS = 50
+_HUNT_MS = 1
+_SWEEP_S = 0.5
+# An excess must show in this many samples: a vfork child shows its parent's memory a second time.
+_CONFIRMATIONS = 3
+_CONFIRM_S = 0.004
+_MAX_COMMAND_BYTES = 4096
+_PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
+_PR_SET_CHILD_SUBREAPER = 36
+_libc = ctypes.CDLL(None, use_errno=True)
+_CHANNEL, _HOST, _WARDEN, _OUT, _ERR, _CONTROL = range(3, 9)
+
+
+class SpawnRequest:
+    """What the host asked for; descriptors are numbers in this process."""
+
+    def __init__(
+        self,
+        *,
+        argv: Sequence[bytes],
+        env: dict[bytes, bytes],
+        cwd: bytes,
+        rlimits: Sequence[tuple[int, int, int]],
+        descriptors: Sequence[int],
+    ) -> None:
+        self.argv = argv
+        self.env = env
+        self.cwd = cwd
+        self.rlimits = rlimits
+        self.descriptors = descriptors
+
+
+class Guard:
+    """The guard's life, in one thread and one loop."""
+
+    def __init__(self, request: SpawnRequest, beats: mmap.mmap, slot: int) -> None:
+        self._request = request
+        self._beats = beats
+        self._slot = slot
+        self._program: int | None = None
+        self._limit_bytes = 0
+        self._is_killing = False
+        self._cause = "none"
+        self._poll = select.poll()
+        self._inbox = bytearray()
+        self._channel = socket.socket(fileno=_CHANNEL)
+        self._channel.setblocking(False)
+        self._tree = Tree()
+        self._hunt = Hunt(self._tree, os.getpid(), self._beat)
+
+    def run(self) -> None:
+        """Guard the program until nothing of it is left."""
+        pidfd = self._start()
+        if pidfd is None:
+            return
+        for fd in (_CHANNEL, _HOST, _WARDEN, pidfd):
+            self._poll.register(fd, select.POLLIN)
+        while not self._is_done():
+            self._wait(pidfd)
+            self._beat()
+            self._reap()
+            if self._limit_bytes and not self._is_killing:
+                self._sample()
+        self._tell(f"gone {len(self._hunt.immune)}")
+        # A warden that the program froze must be able to leave too.
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(_WARDEN, signal.SIGCONT)
+
+    def _is_done(self) -> bool:
+        if not self._is_killing or not self._hunt.step():
+            return False
+        self._reap()
+        return self._program is None or self._program in self._hunt.immune
+
+    def _beat(self) -> None:
+        self._beats[self._slot] = (self._beats[self._slot] + 1) & 255
+
+    def _tell(self, line: str) -> None:
+        # A host that is gone or does not read loses the message; the work goes on.
+        with contextlib.suppress(OSError):
+            self._channel.send(line.encode("ascii") + b"\n", socket.MSG_NOSIGNAL)
+
+    def _wait(self, pidfd: int) -> None:
+        timeout = _HUNT_MS if self._is_killing else _SAMPLE_MS if self._limit_bytes else _IDLE_MS
+        for fd, _events in self._poll.poll(timeout):
+            if fd == _CHANNEL:
+                self._read_commands()
+            else:
+                # The first cause is the true one; the others follow from the kill.
+                if fd != pidfd and not self._is_killing:
+                    self._cause = "host" if fd == _HOST else "warden"
+                self._is_killing = True
+                self._poll.unregister(fd)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self._program:
+                self._program = None
+                self._is_killing = True
+                self._tell_exit(status, usage)
+
+    def _tell_exit(self, status: int, usage: resource.struct_rusage) -> None:
+        is_code = os.WIFEXITED(status)
+        number = os.WEXITSTATUS(status) if is_code else os.WTERMSIG(status)
+        self._tell(
+            f"exit {'code' if is_code else 'signal'} {number}"
+            f" {round(usage.ru_utime * 1e6)} {round(usage.ru_stime * 1e6)}"
+            f" {usage.ru_maxrss * 1024} {self._cause}"
+        )
+
+    def _read_commands(self) -> None:
+        try:
+            data = self._channel.recv(_MAX_COMMAND_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._poll.unregister(_CHANNEL)
+            if not self._is_killing:
+                self._cause = "host"
+            self._is_killing = True
+            return
+        self._inbox += data
+        *lines, rest = bytes(self._inbox).split(b"\n")
+        self._inbox = bytearray(rest)
+        for line in lines:
+            self._obey(line)
+
+    def _obey(self, line: bytes) -> None:
+        if line == b"kill":
+            self._is_killing = True
+        elif line == b"leftovers":
+            self._tell(f"leftovers {self._count()}")
+        elif line == b"sweep":
+            self._sweep()
+            self._tell(f"swept {self._count()}")
+        elif line.startswith(b"watch "):
+            self._limit_bytes = int(line[6:])
+
+    def _count(self) -> int:
+        return len(self._tree.living(os.getpid(), spare=self._spare()))
+
+    def _spare(self) -> tuple[int, ...]:
+        return () if self._program is None else (self._program,)
+
+    def _sweep(self) -> None:
+        # The program itself runs on and may start more: the time is bounded, the rest is counted.
+        deadline = time.monotonic() + _SWEEP_S
+        while not self._hunt.step(spare=self._spare()) and time.monotonic() < deadline:
+            self._beat()
+            self._reap()
+            time.sleep(_HUNT_MS / 1000)
+
+    def _sample(self) -> None:
+        used = 0
+        for attempt in range(_CONFIRMATIONS):
+            pids = self._tree.living(os.getpid())
+            used = self._tree.memory_bytes(pids)
+            if used > self._limit_bytes and len(pids) > 1:
+                used = self._tree.proportional_bytes(pids)
+            if used <= self._limit_bytes:
+                return
+            if len(pids) == 1:
+                break
+            if attempt + 1 < _CONFIRMATIONS:
+                time.sleep(_CONFIRM_S)
+        self._is_killing = True
+        self._cause = "memory"
+        self._hunt.step()
+        self._tell(f"memory {used} {self._limit_bytes}")
+
+    def _start(self) -> int | None:
+        """Start the program; return its pidfd, or None when it could not be executed."""
+        reader, writer = os.pipe2(os.O_CLOEXEC)
+        try:
+            pid = os.fork()
+        except OSError as error:
+            self._tell(f"failed fork {error.errno}")
+            return None
+        if pid == 0:
+            _become_program(self._request, writer)
+        os.close(writer)
+        for fd in (_OUT, _ERR, _CONTROL):
+            os.close(fd)
+        pidfd = os.pidfd_open(pid)
+        failure = self._await_exec(reader)
+        if failure:
+            os.waitpid(pid, 0)
+            self._tell(f"failed {failure}")
+            return None
+        self._program = pid
+        own = os.pidfd_open(os.getpid())
+        message = f"started {os.getpid()} {pid}\n".encode("ascii")
+        with contextlib.suppress(OSError):
+            socket.send_fds(self._channel, [message], [pidfd, own], socket.MSG_NOSIGNAL)
+        os.close(own)
+        return pidfd
+
+    def _await_exec(self, reader: int) -> str:
+        # A slow disk may hold the exec for long, so the guard goes on beating meanwhile.
+        poll = select.poll()
+        poll.register(reader, select.POLLIN)
+        while not poll.poll(_IDLE_MS):
+            self._beat()
+        text = os.read(reader, 64).decode("ascii")
+        os.close(reader)
+        return text
+
+
+def run_guard(
+    request: SpawnRequest, *, host_fd: int, warden_fd: int, beats: mmap.mmap, slot: int
+) -> None:
+    """Turn this freshly forked process into a guard, and guard until nothing is left."""
+    os.setsid()
+    take_in_orphans()
+    channel, out, err, *control = request.descriptors
+    # The program's control descriptor is optional; the null device keeps its place.
+    sources = [0, 0, 0, channel, host_fd, warden_fd, out, err, *(control or [0])]
+    # First out of the way of the targets, then to them.
+    parked = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 32) for fd in sources]
+    for target, fd in enumerate(parked):
+        os.dup2(fd, target, inheritable=target < 3)
+    close_from(len(sources))
+    Guard(request, beats, slot).run()
+
+
+def close_from(first: int) -> None:
+    """Close every descriptor from a number on."""
+    # By name, not by range: some systems set the limit of descriptors to a billion.
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) >= first:
+            with contextlib.suppress(OSError):
+                os.close(int(name))
+
+
+def _become_program(request: SpawnRequest, writer: int) -> None:
+    """Execute the program, in a session of its own and with its own descriptors only."""
+    stage = "prepare"
+    try:
+        os.setsid()
+        # Safe here, because the guard has one thread: the signal follows the parent's thread.
+        _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        writer = fcntl.fcntl(writer, fcntl.F_DUPFD_CLOEXEC, 32)
+        os.dup2(_OUT, 1)
+        os.dup2(_ERR, 2)
+        if len(request.descriptors) > 3:
+            os.dup2(_CONTROL, 3)
+        else:
+            os.close(3)
+        os.dup2(writer, 4, inheritable=False)
+        writer = 4
+        close_from(5)
+        restore_signals()
+        os.umask(0o022)
+        stage = "rlimits"
+        for number, soft, hard in request.rlimits:
+            resource.setrlimit(number, (soft, hard))
+        stage = "cwd"
+        os.chdir(request.cwd)
+        stage = "exec"
+        os.execve(request.argv[0], list(request.argv), request.env)
+    except OSError as error:
+        os.write(writer, f"{stage} {error.errno}".encode("ascii"))
+    except BaseException:
+        os.write(writer, f"{stage} 22".encode("ascii"))
+    finally:
+        os._exit(127)
+
+
+def take_in_orphans() -> None:
+    """Become a subreaper, which a fork does not inherit.
+
+    Raises:
+        OSError: the system refuses.
+    """
+    if _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def refuse_tracers() -> None:
+    """Keep processes of the same user from tracing this one or opening its descriptors in /proc.
+
+    It does not hold against CAP_SYS_PTRACE, and an exec sets it back.
+    """
+    _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+_LEFT_ALONE = frozenset({signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGCONT})
+_FAULTS = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT})
+
+
+def ignore_signals() -> None:
+    """Ignore every signal that a program could send to stop this process politely."""
+    for number in signal.valid_signals() - _LEFT_ALONE - _FAULTS:
+        with contextlib.suppress(OSError, ValueError):
+            signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def restore_signals() -> None:
+    """Give every signal its default action, as a program expects at its start."""
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        with contextlib.suppress(OSError, ValueError):
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())

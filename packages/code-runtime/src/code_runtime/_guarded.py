@@ -1,0 +1,395 @@
+"""Start programs under guards, and leave nothing of them behind.
+
+    host ── Unix socket ── warden (one process for each provider, a subreaper)
+      ╚════ Unix socket ═══ guard (one for each program, a subreaper) ── program ── ...
+
+Both ends of each socket see the other one die. What the guard and the warden do is told in
+`_guard_process` and `_guard_warden`; docs/design/guard.md says who owns what, and the limits.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import final
+
+import anyio
+from anyio.abc import TaskGroup
+
+from ._guarded_process import (
+    MAX_LINE_BYTES,
+    ExitStatus,
+    GuardedProcess,
+    GuardError,
+    ProgramStartError,
+    check_owner,
+    number,
+)
+
+__all__ = [
+    "ExitStatus",
+    "GuardError",
+    "GuardedProcess",
+    "ProgramStartError",
+    "Warden",
+    "open_warden",
+]
+
+_SCRIPT = Path(__file__).with_name("_guard.py")
+# Generous, because a starved machine is no reason to fail; each is an answer of milliseconds.
+_READY_S = 10.0
+_SEND_S = 2.0
+_STARTED_S = 10.0
+_RESUME_S = 1.0
+_END_S = 2.0
+
+
+@final
+class Warden:
+    """A warden process, which forks a guard for each program; made by `open_warden`."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], channel: socket.socket, tasks: TaskGroup
+    ) -> None:
+        self._process = process
+        self._channel = channel
+        self._tasks = tasks
+        self._owner_pid = os.getpid()
+        # Ours and not reaped yet: the number cannot be another process's.
+        self._pidfd = os.pidfd_open(process.pid)
+        self._lock = anyio.Lock()
+        self._ready = anyio.Event()
+        self._closed = anyio.Event()
+        self._dead = anyio.Event()
+        self._trouble = "it ended before it was ready"
+        self._processes: dict[int, GuardedProcess] = {}
+        self._last_name = 0
+        self._inbox = b""
+
+    @property
+    def pid(self) -> int:
+        """The warden process."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether programs can be started; once False it stays so, and all programs end."""
+        return self._ready.is_set() and not self._closed.is_set()
+
+    async def wait_closed(self) -> None:
+        """Wait until the warden is gone; open a new one then."""
+        await self._closed.wait()
+
+    async def spawn(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: str,
+        stdout_fd: int,
+        stderr_fd: int,
+        control_fd: int | None = None,
+        rlimits: Mapping[int, tuple[int, int]] | None = None,
+    ) -> GuardedProcess:
+        """Start a program under a guard of its own, and wait until it is executed.
+
+        Standard input is the null device, and no other descriptor is open in the program. The
+        descriptors stay the caller's, who closes them after this call. Give pipes that nobody else
+        writes to: when guard and warden were killed, who writes to them is killed too. A
+        cancellation kills the program and waits until it is gone.
+
+        Args:
+            argv: the absolute path of the file to execute, then its arguments.
+            env: the whole environment.
+            cwd: the working directory.
+            stdout_fd: becomes descriptor 1.
+            stderr_fd: becomes descriptor 2.
+            control_fd: becomes descriptor 3, which is closed without it.
+            rlimits: soft and hard limit by number (`resource.RLIMIT_...`), in the system's units.
+                No core is ever dumped.
+
+        Raises:
+            ProgramStartError: the file cannot be executed, or the directory not be entered.
+            GuardError: the warden is closed or does not answer; or this is a fork of the host.
+            ValueError: the path is not absolute, or a text holds a NUL character.
+        """
+        action = f"start the program {argv[0]!r}" if argv else "start a program"
+        check_owner(self._owner_pid, action)
+        descriptors = [stdout_fd, stderr_fd, *(() if control_fd is None else (control_fd,))]
+        self._last_name += 1
+        name = self._last_name
+        fields = _spawn_fields(name, argv, env, cwd, rlimits or {}, len(descriptors) + 1)
+        if not self.alive:
+            raise GuardError(action, "the warden is closed", "a living one")
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        process = GuardedProcess(name, argv[0], ours, _private_pipes(descriptors))
+        self._processes[name] = process
+        # The reader owns the socket from here on and ends when nothing of the program is left.
+        self._tasks.start_soon(self._serve, process, name)
+        with theirs:
+            await self._send(fields, (theirs.fileno(), *descriptors))
+        await self._wait_started(process, action)
+        return process
+
+    async def _serve(self, process: GuardedProcess, name: int) -> None:
+        try:
+            await process.serve(self)
+        finally:
+            self._processes.pop(name, None)
+
+    async def _wait_started(self, process: GuardedProcess, action: str) -> None:
+        error: GuardError | None = None
+        is_started = False
+        try:
+            with anyio.move_on_after(_RESUME_S):
+                error = await process.wait_started()
+                is_started = True
+            if not is_started:
+                self._resume()
+                with anyio.move_on_after(_STARTED_S - _RESUME_S):
+                    error = await process.wait_started()
+                    is_started = True
+        finally:
+            if not is_started:
+                await process.kill()
+        if is_started and error is None and process.pid == 0:
+            error = GuardError(action, "its guard ended at once", "a started program")
+        if not is_started:
+            error = GuardError(action, f"no guard answered in {_STARTED_S:g} s", "a guard")
+        if error is not None:
+            raise error
+
+    async def condemn(self, name: int) -> None:
+        """Have a guard killed with everything below it; `GuardedProcess` calls this."""
+        self._resume()
+        with contextlib.suppress(GuardError):
+            await self._send([b"kill", b"%d" % name], ())
+
+    def give_up(self) -> None:
+        """Kill the warden, which ends all its programs; `GuardedProcess` calls this."""
+        self._signal(signal.SIGKILL)
+
+    def _resume(self) -> None:
+        # A program may have stopped it; for a running warden this changes nothing.
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, signal_number: signal.Signals) -> None:
+        if not self._dead.is_set():
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self._pidfd, signal_number)
+
+    async def _send(self, fields: Sequence[bytes], descriptors: Sequence[int]) -> None:
+        """Send one whole request; half of one would garble all that follow."""
+        body = b"\0".join(fields)
+        data = memoryview(len(body).to_bytes(4, "big") + body)
+        rights = []
+        if descriptors:
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+        rest = data
+        try:
+            with anyio.CancelScope(shield=True):
+                async with self._lock:
+                    with anyio.move_on_after(_SEND_S):
+                        while rest and not self._closed.is_set():
+                            rest = await self._send_some(rest, rights if rest is data else [])
+        finally:
+            # A native cancellation of asyncio gets through a shield.
+            if 0 < len(rest) < len(data):
+                self.give_up()
+        if rest:
+            self.give_up()
+            raise GuardError("send a request to the warden", "it does not take it", "a living one")
+
+    async def _send_some(
+        self, data: memoryview, rights: list[tuple[int, int, array.array[int]]]
+    ) -> memoryview:
+        try:
+            return data[self._channel.sendmsg([data], rights, socket.MSG_NOSIGNAL) :]
+        except BlockingIOError:
+            await anyio.wait_writable(self._channel)
+            return data
+
+    async def wait_ready(self) -> None:
+        """Wait until the warden serves; `open_warden` calls this.
+
+        Raises:
+            GuardError: it could not start.
+        """
+        with anyio.move_on_after(_READY_S):
+            await self._ready.wait()
+        if not self.alive:
+            raise GuardError("start a warden", self._trouble, "a line that says ready")
+
+    async def serve(self) -> None:
+        """Read the warden's lines until it is dead, and reap it; `open_warden` runs this."""
+        with anyio.CancelScope(shield=True):
+            while await self._receive():
+                pass
+            self._closed.set()
+            self._ready.set()
+            for process in self._processes.values():
+                process.note_cleared()
+            self._channel.close()
+            await anyio.wait_readable(self._pidfd)
+            self._process.wait()
+            self._dead.set()
+            os.close(self._pidfd)
+
+    async def _receive(self) -> bool:
+        await anyio.wait_readable(self._channel)
+        try:
+            data = self._channel.recv(4096)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        *lines, self._inbox = (self._inbox + data).split(b"\n")
+        for line in lines:
+            try:
+                self._take(line)
+            except (ValueError, IndexError):
+                return False
+        return bool(data) and len(self._inbox) <= MAX_LINE_BYTES
+
+    def _take(self, line: bytes) -> None:
+        words = line.split(b" ")
+        if words[0] == b"ready" and number(words[1]) == self.pid:
+            self._ready.set()
+        elif words[0] == b"broken":
+            self._trouble = line[7:].decode(errors="replace")
+        elif words[0] == b"ended":
+            process = self._processes.get(number(words[1]))
+            if process is not None:
+                process.note_cleared()
+        else:
+            raise ValueError(line)
+
+    async def end(self) -> None:
+        """Kill all programs, then end the warden; `open_warden` calls this."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                for process in list(self._processes.values()):
+                    tasks.start_soon(process.kill)
+            if not self._closed.is_set():
+                self._resume()
+                with contextlib.suppress(GuardError):
+                    await self._send([b"bye"], ())
+        finally:
+            if not self._closed.is_set():
+                # Not closed here: the reader waits for it, sees the end, and closes it.
+                with contextlib.suppress(OSError):
+                    self._channel.shutdown(socket.SHUT_RDWR)
+        with anyio.move_on_after(_END_S):
+            await self._dead.wait()
+        self.give_up()
+
+
+@asynccontextmanager
+async def open_warden(
+    *, python: str | None = None, remove_on_exit: str | None = None
+) -> AsyncIterator[Warden]:
+    """Start a warden; end it, with every program under it, on leaving the block.
+
+    Args:
+        python: the interpreter for warden and guards (CPython 3.11 or later); the host's own
+            without it.
+        remove_on_exit: a directory that the warden deletes if the host dies. Leaving the block
+            keeps it: the host deletes it itself.
+
+    Raises:
+        GuardError: the warden cannot start, or the platform has no subreaper.
+    """
+    if sys.platform != "linux":
+        raise GuardError("start a warden", f"platform {sys.platform!r}", "'linux'")
+    failure: Exception | None = None
+    process, channel = _start(python or sys.executable, remove_on_exit)
+    async with anyio.create_task_group() as tasks:
+        warden = Warden(process, channel, tasks)
+        tasks.start_soon(warden.serve)
+        try:
+            await warden.wait_ready()
+            yield warden
+        except Exception as error:
+            # Kept out of the task group, which would wrap it in an exception group.
+            failure = error
+        finally:
+            with anyio.CancelScope(shield=True):
+                await warden.end()
+    if failure is not None:
+        raise failure
+
+
+def _start(
+    python: str, remove_on_exit: str | None
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    # On the loop, which a fork by vfork and the exec of a loaded interpreter hold for 2 ms: a
+    # thread could not be stopped by a cancellation, and its process would have no owner then.
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    arguments = [python, "-I", "-S", str(_SCRIPT), str(theirs.fileno()), str(os.getpid())]
+    if remove_on_exit is not None:
+        arguments.append(remove_on_exit)
+    with theirs:
+        try:
+            process = subprocess.Popen(
+                arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+                cwd="/",
+                env={},
+            )
+        except OSError as error:
+            ours.close()
+            seen = f"{python!r} cannot be executed ({error.strerror})"
+            raise GuardError("start a warden", seen, "a Python interpreter") from error
+    return process, ours
+
+
+def _spawn_fields(
+    name: int,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str,
+    rlimits: Mapping[int, tuple[int, int]],
+    descriptor_count: int,
+) -> list[bytes]:
+    if not argv or not os.path.isabs(argv[0]):
+        raise ValueError(
+            f"Cannot start a program: argv is {list(argv)!r}, expected an absolute path first"
+        )
+    limits = " ".join(f"{key} {soft} {hard}" for key, (soft, hard) in rlimits.items())
+    texts = [*argv, *(f"{key}={value}" for key, value in env.items())]
+    if any("\0" in text for text in (cwd, *texts)):
+        raise ValueError(
+            "Cannot start a program: a NUL character in argv, env or cwd, expected none"
+        )
+    head = [b"spawn", b"%d" % name, b"%d" % descriptor_count, os.fsencode(cwd), limits.encode()]
+    return [*head, b"%d" % len(argv), *map(os.fsencode, texts)]
+
+
+def _private_pipes(descriptors: Sequence[int]) -> frozenset[tuple[int, int]]:
+    """Name the pipes that only the program writes to, by device and inode."""
+    pipes = set()
+    for fd in descriptors:
+        info = os.fstat(fd)
+        if stat.S_ISFIFO(info.st_mode):
+            pipes.add((info.st_dev, info.st_ino))
+    for fd in (0, 1, 2):
+        # The host's own output may go to a pipe that its parents write to.
+        with contextlib.suppress(OSError):
+            info = os.fstat(fd)
+            pipes.discard((info.st_dev, info.st_ino))
+    return frozenset(pipes)
