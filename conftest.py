@@ -19,10 +19,10 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 def no_leftovers(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that leaves a process, a descriptor or a temporary folder behind.
 
-    A test that shares a runtime with others of its module is covered by the check of
-    `module_leaves_nothing` instead: the pool starts and ends processes between tests.
+    While the tests of a module share a runtime, whose pool starts and ends processes as it likes,
+    the module as a whole is checked instead.
     """
-    if "runtime" in request.fixturenames:
+    if "module_leaves_nothing" in request.fixturenames or _shared:
         yield
         return
     before = snapshot_resources()
@@ -30,9 +30,14 @@ def no_leftovers(request: pytest.FixtureRequest) -> Iterator[None]:
     assert_no_leftovers(before)
 
 
+_shared: list[None] = []
+
+
 @pytest.fixture(scope="module")
 def module_leaves_nothing() -> Iterator[None]:
     """Fail a module whose shared fixtures leave something behind."""
     before = snapshot_resources()
+    _shared.append(None)
     yield
+    _shared.pop()
     assert_no_leftovers(before)

@@ -11,11 +11,9 @@ from code_runtime._lossless import JsonValue
 
 
 def test_pretty_keeps_on_one_line_what_fits() -> None:
-    value: JsonValue = {
-        "rows": [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}],
-        "none": [],
-        "long": ["x" * 60] * 2,
-    }
+    rows: list[JsonValue] = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
+    long: list[JsonValue] = ["x" * 60, "x" * 60]
+    value: JsonValue = {"rows": rows, "none": [], "long": long}
     assert pretty(value, width=40) == "\n".join(
         [
             "{",

@@ -91,7 +91,7 @@ async def test_provider_is_read_as_attribute_and_by_key(events: list[str]) -> No
         assert ctx.get("codeRuntime") is ctx.codeRuntime
         assert (ctx.codeRuntime.language, ctx.codeRuntime.isolation) == ("echo", "none")
     assert events == ["start echo", "stop echo"]
-    assert handle.state == "disposed"
+    assert await handle.wait() == "disposed"
     assert handle.error is None
 
 
@@ -294,10 +294,14 @@ async def test_cancelled_block_still_ends_everything(events: list[str]) -> None:
 
 async def test_exception_of_the_block_comes_out_as_it_is(events: list[str]) -> None:
     fault = ValueError("block")
-    with pytest.raises(ValueError, match=r"^block$") as caught:
+
+    async def block() -> None:
         async with Context() as ctx:
             await ctx.plugin(Echo)
             raise fault
+
+    with pytest.raises(ValueError, match=r"^block$") as caught:
+        await block()
     assert caught.value is fault
     assert events == ["start echo", "stop echo"]
 
@@ -312,10 +316,16 @@ class Sour(Service):
 
 
 async def test_single_stop_error_comes_out_as_it_is(events: list[str]) -> None:
-    with pytest.raises(RuntimeError, match=r"^sour 1$"):
+    handles: list[PluginHandle] = []
+
+    async def block() -> None:
         async with Context() as ctx:
             await ctx.plugin(Echo)
-            handle = await ctx.plugin(Sour, 1)
+            handles.append(await ctx.plugin(Sour, 1))
+
+    with pytest.raises(RuntimeError, match=r"^sour 1$"):
+        await block()
+    (handle,) = handles
     assert handle.state == "failed"
     assert str(handle.error) == "sour 1"
     assert events == ["start echo", "stop echo"]
@@ -325,28 +335,35 @@ async def test_all_stop_errors_come_out(events: list[str]) -> None:
     async def cleanup() -> None:
         raise KeyError("cleanup")
 
-    with pytest.raises(ExceptionGroup) as caught:
+    async def block() -> None:
         async with Context() as ctx:
             await ctx.plugin(Sour, 1)
             await ctx.plugin(Echo)
             ctx.on_dispose(cleanup)
-            async with ctx.child() as inner:
-                await inner.plugin(Sour, 3)
+            inner = ctx.child()
+            await inner.__aenter__()
+            await inner.plugin(Sour, 3)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await block()
     group = caught.value
     assert [repr(error) for error in group.exceptions] == [
         "RuntimeError('sour 3')",
         "KeyError('cleanup')",
         "RuntimeError('sour 1')",
     ]
-    assert group.message == "errors in a context and its plugins"
+    assert group.message == "errors in the plugins of a context"
     assert events == ["start echo", "stop echo"]
 
 
 async def test_stop_errors_and_the_block_error_come_out_together() -> None:
-    with pytest.raises(ExceptionGroup) as caught:
+    async def block() -> None:
         async with Context() as ctx:
             await ctx.plugin(Sour, 1)
             raise ValueError("block")
+
+    with pytest.raises(ExceptionGroup, match=r"^errors in a context and its plugins$") as caught:
+        await block()
     assert [repr(error) for error in caught.value.exceptions] == [
         "ValueError('block')",
         "RuntimeError('sour 1')",
@@ -354,11 +371,14 @@ async def test_stop_errors_and_the_block_error_come_out_together() -> None:
 
 
 async def test_stop_errors_replace_a_cancellation() -> None:
-    with anyio.CancelScope() as scope, pytest.raises(RuntimeError, match=r"^sour 1$"):
+    async def block() -> None:
         async with Context() as ctx:
             await ctx.plugin(Sour, 1)
             scope.cancel()
             await anyio.sleep_forever()
+
+    with anyio.CancelScope() as scope, pytest.raises(RuntimeError, match=r"^sour 1$"):
+        await block()
 
 
 async def test_stop_error_is_raised_once() -> None:
@@ -387,8 +407,7 @@ async def test_plugin_whose_task_fails_is_failed_and_unregistered() -> None:
     async with Context() as ctx:
         handle = await ctx.plugin(Crashing)
         trip.set()
-        await anyio.wait_all_tasks_blocked()
-        assert handle.state == "failed"
+        assert await handle.wait() == "failed"
         assert ctx.get("codeRuntime") is None
         await ctx.plugin(Echo)
         with pytest.raises(ExceptionGroup) as caught:
@@ -404,11 +423,13 @@ async def test_error_of_a_failed_plugin_comes_out_at_the_end_of_the_context() ->
                 scope.cancel()
                 yield
 
-    with pytest.raises(ContextStateError) as caught:
+    async def block() -> None:
         async with Context() as ctx:
             handle = await ctx.plugin(Leaving)
-            await anyio.wait_all_tasks_blocked()
-            assert handle.state == "failed"
+            assert await handle.wait() == "failed"
+
+    with pytest.raises(ContextStateError) as caught:
+        await block()
     assert str(caught.value).endswith(
         "Leaving: it ended by itself, expected a lifespan that goes on until the plugin is disposed"
     )
@@ -555,7 +576,7 @@ async def test_cancelled_disposal_goes_on() -> None:
         assert handle.state == "stopping"
         gate.set()
         await handle.dispose()
-        assert handle.state == "disposed"
+        assert await handle.wait() == "disposed"
 
 
 async def test_plugin_may_dispose_itself() -> None:

@@ -68,11 +68,10 @@ async def test_consumer_waits_for_its_service() -> None:
         reader = await ctx.plugin(Reader, (log, "reader"))
         assert reader.state == "pending"
         await ctx.plugin(Database, (log, "db"))
-        await anyio.wait_all_tasks_blocked()
-        assert reader.state == "active"
+        assert await reader.wait("active") == "active"
         assert log == ["+db", "+reader"]
     assert log == ["+db", "+reader", "reader still has db", "-reader", "-db"]
-    assert reader.state == "disposed"
+    assert await reader.wait() == "disposed"
 
 
 async def test_consumer_starts_at_once_when_the_service_is_there() -> None:
@@ -93,8 +92,7 @@ async def test_consumer_stops_before_the_service_and_starts_with_the_next() -> N
         assert log == ["+db1", "+reader", "reader still has db1", "-reader", "-db1"]
         log.clear()
         await ctx.plugin(Database, (log, "db2"))
-        await anyio.wait_all_tasks_blocked()
-        assert reader.state == "active"
+        assert await reader.wait("active") == "active"
         await reader.dispose()
         assert log == ["+db2", "+reader", "reader still has db2", "-reader"]
 
@@ -105,7 +103,7 @@ async def test_chain_of_consumers_stops_from_its_end() -> None:
         app = await ctx.plugin(App, (log, "app"))
         cache = await ctx.plugin(Cache, (log, "cache"))
         database = await ctx.plugin(Database, (log, "db"))
-        await anyio.wait_all_tasks_blocked()
+        await app.wait("active")
         assert [app.state, cache.state] == ["active", "active"]
         await database.dispose()
         assert [app.state, cache.state] == ["pending", "pending"]
@@ -138,7 +136,7 @@ async def test_apply_function_may_inject() -> None:
         handle = await ctx.plugin(apply)
         assert handle.state == "pending"
         database = await ctx.plugin(Database, (log, "db"))
-        await anyio.wait_all_tasks_blocked()
+        await handle.wait("active")
         await database.dispose()
         assert log == ["+db", "+apply", "-apply", "-db"]
 
@@ -149,7 +147,6 @@ async def test_child_consumer_uses_the_service_of_the_parent() -> None:
         database = await ctx.plugin(Database, (log, "db"))
         async with ctx.child() as inner:
             reader = await inner.plugin(Reader, (log, "reader"))
-            assert reader.state == "active"
             await database.dispose()
             assert reader.state == "pending"
             assert log == ["+db", "+reader", "reader still has db", "-reader", "-db"]
@@ -160,15 +157,17 @@ async def test_nearer_service_replaces_a_farther_one() -> None:
     async with Context() as ctx:
         await ctx.plugin(Database, (log, "far"))
         async with ctx.child() as inner:
-            await inner.plugin(Reader, (log, "reader"))
+            reader = await inner.plugin(Reader, (log, "reader"))
             log.clear()
             near = await inner.plugin(Database, (log, "near"))
-            await anyio.wait_all_tasks_blocked()
-            assert log == ["+near", "reader still has near", "-reader", "+reader"]
+            await reader.wait("stopping")
+            await reader.wait("active")
+            assert log == ["+near", "reader still has far", "-reader", "+reader"]
             log.clear()
             await near.dispose()
-            await anyio.wait_all_tasks_blocked()
-            assert log == ["reader still has near", "-reader", "-near", "+reader"]
+            await reader.wait("active")
+            assert log[:2] == ["reader still has near", "-reader"]
+            assert sorted(log[2:]) == ["+reader", "-near"]
 
 
 async def test_service_that_goes_cancels_the_start_of_its_consumer() -> None:
@@ -199,17 +198,21 @@ async def test_error_of_a_later_start_comes_out_at_the_end() -> None:
     class Failing(Reader):
         @asynccontextmanager
         async def lifespan(self) -> AsyncIterator[None]:
-            raise OSError("no")
+            if self.name == "failing":
+                raise OSError("no")
             yield
 
     log = Journal()
-    with pytest.raises(OSError, match=r"^no$"):
+
+    async def block() -> None:
         async with Context() as ctx:
             failing = await ctx.plugin(Failing, (log, "failing"))
             await ctx.plugin(Database, (log, "db"))
-            await anyio.wait_all_tasks_blocked()
-            assert failing.state == "failed"
+            assert await failing.wait("active") == "failed"
             assert isinstance(failing.error, OSError)
+
+    with pytest.raises(OSError, match=r"^no$"):
+        await block()
     assert log == ["+db", "-db"]
 
 
@@ -253,15 +256,15 @@ async def test_failing_service_stops_its_consumers_first() -> None:
         database = await ctx.plugin(Crashing, (log, "db"))
         reader = await ctx.plugin(Reader, (log, "reader"))
         trip.set()
-        await anyio.wait_all_tasks_blocked()
-        assert (database.state, reader.state) == ("failed", "pending")
+        assert await database.wait() == "failed"
+        assert reader.state == "pending"
         assert log == ["+reader", "reader still has db", "-reader"]
         with pytest.raises(ExceptionGroup):
             await database.dispose()
 
 
 async def test_consumer_may_dispose_the_provider_it_uses() -> None:
-    """Waiting would never end: the provider waits for this consumer. So the call returns at once."""
+    """The provider waits for this consumer, so the call returns at once."""
     log = Journal()
     handles: list[PluginHandle] = []
 
@@ -327,8 +330,9 @@ async def test_consumer_does_not_restart_while_its_context_ends() -> None:
     async with Context() as ctx:
         await ctx.plugin(Database, (log, "far"))
         async with ctx.child() as inner:
-            await inner.plugin(Reader, (log, "reader"))
+            reader = await inner.plugin(Reader, (log, "reader"))
             await inner.plugin(Database, (log, "near"))
-            await anyio.wait_all_tasks_blocked()
+            await reader.wait("stopping")
+            await reader.wait("active")
             log.clear()
         assert log == ["reader still has near", "-reader", "-near"]

@@ -85,8 +85,9 @@ async def _play(steps: list[Step], cancel_after: int | None) -> None:
             if handles:
                 await handles[victim % len(handles)].dispose()
 
+    ctx = Context()
     with anyio.CancelScope() as scope:
-        async with Context() as ctx, anyio.create_task_group() as group:
+        async with ctx, anyio.create_task_group() as group:
             for delay, step in enumerate(steps):
                 group.start_soon(act, ctx, step, delay)
             if cancel_after is not None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import pickle
 import resource
 import signal
 import socket
 import sys
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
 
 import anyio
 import pytest
+
 from code_runtime._guard_proc import stat_of
 from code_runtime._guarded import (
     GuardedProcess,
@@ -29,7 +32,6 @@ pytestmark = [
 
 # A program says in its output when it has done what the test waits for.
 SAY = "import os, sys, time, signal\ndef say(text): os.write(1, (text + '\\n').encode())\n"
-NULL = "/dev/null"
 
 
 class Program:
@@ -82,8 +84,15 @@ def link(name: str) -> str:
 
 async def until(condition: Callable[[], bool], *, within_s: float = 10) -> None:
     with anyio.fail_after(within_s):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - another process's state has no event
             await anyio.sleep(0.01)
+
+
+@pytest.fixture
+def null() -> Iterator[int]:
+    fd = os.open("/dev/null", os.O_RDWR)
+    yield fd
+    os.close(fd)
 
 
 @asynccontextmanager
@@ -160,13 +169,15 @@ async def test_guard_reports_the_signal_that_ended_the_program() -> None:
         ),
     ],
 )
-async def test_guard_tells_why_a_program_cannot_start(path: str, cwd: str, message: str) -> None:
-    with open(NULL, "r+b") as null:
-        fd = null.fileno()
-        async with open_warden() as warden:
-            with pytest.raises(ProgramStartError) as caught:
-                await warden.spawn([path], env={}, cwd=cwd, stdout_fd=fd, stderr_fd=fd)
-            assert str(caught.value) == message
+async def test_guard_tells_why_a_program_cannot_start(
+    path: str, cwd: str, message: str, null: int
+) -> None:
+    async with open_warden() as warden:
+        with pytest.raises(ProgramStartError) as caught:
+            await warden.spawn([path], env={}, cwd=cwd, stdout_fd=null, stderr_fd=null)
+        assert str(caught.value) == message
+        copy = pickle.loads(pickle.dumps(caught.value))
+        assert (str(copy), copy.errno) == (message, caught.value.errno)
 
 
 @pytest.mark.parametrize(
@@ -382,15 +393,15 @@ MIB = 1024 * 1024
 )
 async def test_memory_over_the_limit_ends_the_tree(code: str) -> None:
     start = "say('ready'); sys.stdin.read(); time.sleep(0.1)\n"
-    async with open_warden() as warden:
-        async with running(warden, start + code + "\ntime.sleep(100)") as program:
-            program.process.watch(128 * MIB)
-            with anyio.fail_after(15):
-                status = await program.process.wait_gone()
-            assert (status.signal, status.reason) == (signal.SIGKILL, "memory")
-            assert status.memory_bytes is not None
-            assert 128 * MIB < status.memory_bytes < 1024 * MIB
-            assert program.alive() == []
+    code = start + code + "\ntime.sleep(100)"
+    async with open_warden() as warden, running(warden, code) as program:
+        program.process.watch(128 * MIB)
+        with anyio.fail_after(15):
+            status = await program.process.wait_gone()
+        assert (status.signal, status.reason) == (signal.SIGKILL, "memory")
+        assert status.memory_bytes is not None
+        assert 128 * MIB < status.memory_bytes < 1024 * MIB
+        assert program.alive() == []
 
 
 async def test_memory_shared_by_forks_counts_once() -> None:
@@ -445,7 +456,37 @@ async def test_cancellation_leaves_nothing_behind(delay_ms: float) -> None:
     os.close(writer)
 
 
-async def test_leaving_the_block_ends_all() -> None:
+@pytest.mark.parametrize("is_twice", [False, True], ids=["once", "twice"])
+async def test_native_cancellation_leaves_nothing_behind(
+    is_twice: bool, anyio_backend: str, null: int
+) -> None:
+    """A task of asyncio can be cancelled through a shield, at any await."""
+    if anyio_backend != "asyncio":
+        return
+    mark = uuid.uuid4().hex
+
+    async def job(warden: Warden) -> None:
+        process = await warden.spawn(
+            ["/bin/sleep", "100"], env={"MARK": mark}, cwd="/", stdout_fd=null, stderr_fd=null
+        )
+        await process.kill()
+
+    async with open_warden() as warden:
+        before = descriptors()
+        for step in range(25):
+            task = asyncio.create_task(job(warden))
+            await asyncio.sleep(step * 0.0002)
+            task.cancel()
+            if is_twice:
+                await asyncio.sleep(0)
+                task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        await until(lambda: not marked(mark) and descriptors() == before)
+        assert warden.alive
+
+
+async def test_leaving_the_block_ends_all(null: int) -> None:
     before = descriptors()
     async with open_warden() as outer:
         # The event loop's own descriptors exist from here on.
@@ -453,10 +494,8 @@ async def test_leaving_the_block_ends_all() -> None:
     async with open_warden() as warden:
         async with running(warden, TREE + "time.sleep(100)") as program:
             await program.line()
-        with open(NULL, "r+b") as null:
-            fd = null.fileno()
-            argv = ["/bin/sleep", "100"]
-            process = await warden.spawn(argv, env={}, cwd="/", stdout_fd=fd, stderr_fd=fd)
+        argv = ["/bin/sleep", "100"]
+        process = await warden.spawn(argv, env={}, cwd="/", stdout_fd=null, stderr_fd=null)
     assert process.is_gone
     assert process.pidfd == -1
     assert not warden.alive
@@ -466,13 +505,13 @@ async def test_leaving_the_block_ends_all() -> None:
 
 
 async def test_warden_block_is_cancelled_as_a_whole() -> None:
-    process: GuardedProcess | None = None
+    opened: list[tuple[Warden, GuardedProcess]] = []
     with anyio.CancelScope() as scope:
         async with open_warden() as warden, running(warden, "time.sleep(100)") as program:
-            process = program.process
+            opened.append((warden, program.process))
             scope.cancel()
             await anyio.sleep_forever()
-    assert process is not None
+    [(warden, process)] = opened
     assert process.is_gone
     assert stat_of(warden.pid) is None
 

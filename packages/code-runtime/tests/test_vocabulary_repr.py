@@ -157,12 +157,15 @@ class _Dict(dict[str, int]):
 
 
 def test_bounded_repr_runs_no_code_of_the_value() -> None:
-    text = bounded_repr([_Bomb(), _Dict(), {1}, b"x", 10**400], limit=200)
+    numbers: set[int] = {1}
+    value: list[object] = [_Bomb(), _Dict(), numbers, b"x", 10**400]
+    text = bounded_repr(value, limit=200)
     assert text == "[<_Bomb>, <_Dict>, <set>, b'x', <int of 1329 bits>]"
 
 
 def test_describe_names_the_type() -> None:
-    seen = [describe(value) for value in (None, True, 5, "a", 0.5, [], _Bomb(), "x" * 500)]
+    values: list[object] = [None, True, 5, "a", 0.5, [1], _Bomb(), "x" * 500]
+    seen = [describe(value) for value in values]
     assert seen == [
         "None",
         "True",

@@ -149,7 +149,7 @@ export class Bindings {
       mapSet(this.#calls, id, call);
     });
     this.#lastId = id;
-    weakSet(this.#origins, promise, member.shown);
+    this.#own(promise, member);
     try {
       this.#channel.send(KIND.CALL, [id, member.target, encoded.bytes]);
     } catch (error) {
@@ -160,10 +160,16 @@ export class Bindings {
     return promise;
   }
 
+  /** Remembers whose promise it is, and lets `await` take it as it is whatever became of `Promise.prototype`. */
+  #own(promise: object, member: Member): void {
+    weakSet(this.#origins, promise, member.shown);
+    declare(promise, "constructor", PromiseCtor, false);
+  }
+
   #refuse(member: Member, above: (...v: unknown[]) => unknown, message: string): unknown {
     const error = failure(member, message, takeMoment(above));
     const promise = new PromiseCtor((_resolve, reject) => reject(error));
-    weakSet(this.#origins, promise, member.shown);
+    this.#own(promise, member);
     return promise;
   }
 

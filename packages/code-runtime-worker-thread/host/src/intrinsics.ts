@@ -82,8 +82,9 @@ export const weakGet = uncurry(WeakMap.prototype.get as Method<AnyWeakMap, [obje
 export const weakSet = uncurry(
   WeakMap.prototype.set as Method<AnyWeakMap, [object, unknown], unknown>,
 );
+const promiseThenMethod = Promise.prototype.then;
 export const promiseThen = uncurry(
-  Promise.prototype.then as Method<
+  promiseThenMethod as Method<
     Promise<unknown>,
     [(value: unknown) => void, (reason: unknown) => void],
     unknown
@@ -208,6 +209,28 @@ export function removeThen(): boolean {
     clean = defineProperty(prototype, "then", value) && clean;
   }
   return clean;
+}
+
+/**
+ * Give promises back their own `then`, for a completion that is a promise.
+ *
+ * @returns Whether they have it now.
+ */
+export function restorePromises(): boolean {
+  const then = restore(PromisePrototype, "then", promiseThenMethod);
+  return restore(PromisePrototype, "constructor", PromiseCtor) && then;
+}
+
+function restore(target: object, key: string, value: unknown): boolean {
+  const own = getOwnPropertyDescriptor(target, key);
+  if (own !== undefined && hasOwn(own, "value") && own.value === value) return true;
+  return defineProperty(target, key, {
+    __proto__: null,
+    value,
+    writable: true,
+    enumerable: false,
+    configurable: true,
+  } as PropertyDescriptor);
 }
 
 /** Copies a descriptor to one without a prototype, which cannot inherit `get` or `set`. */

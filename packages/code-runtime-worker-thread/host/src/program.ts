@@ -14,6 +14,7 @@ import {
   PromiseCtor,
   promiseThen,
   removeThen,
+  restorePromises,
 } from "./intrinsics.ts";
 import { encode } from "./json.ts";
 import { type Ledger, stringCost } from "./ledger.ts";
@@ -151,7 +152,8 @@ export class Run {
     try {
       body = compile(source, names, map, () => {
         // Nothing runs between here and the promise asking the value for its `then`.
-        this.#hijacked = !removeThen();
+        const clean = removeThen();
+        this.#hijacked = !(restorePromises() && clean);
       });
     } catch (error) {
       this.#fail("exception", (error as Error).message);
@@ -192,7 +194,8 @@ export class Run {
   #complete(value: unknown): void {
     if (this.#ended) return;
     if (this.#hijacked) {
-      const message = "Cannot read the completion: Object.prototype.then or Array.prototype.then was replaced for good";
+      const message =
+        "Cannot read the completion: then of Object.prototype, Array.prototype or Promise.prototype was replaced for good";
       return this.#fail("exception", message);
     }
     if (value === undefined) return this.#end(() => this.#parts.channel.send(KIND.DONE, [NOTHING]));

@@ -22,6 +22,8 @@ export interface Scan {
   readonly unclosed: Unclosed | undefined;
   /** Offset of the first `@` in code, which begins a decorator. */
   readonly decorator: number | undefined;
+  /** Offset of the first closing bracket that nothing opened. */
+  readonly stray: number | undefined;
   /** Whether all brackets match and every string, template and comment ends. */
   readonly sound: boolean;
 }
@@ -127,6 +129,7 @@ class Scanner {
   #punctuator = "";
   #decorator: number | undefined;
   #unclosed: Unclosed | undefined;
+  #stray: number | undefined;
   #sound = true;
 
   constructor(program: string) {
@@ -144,6 +147,7 @@ class Scanner {
       imports: this.#imports,
       unclosed: unclosed && { offset: unclosed.offset, opener: unclosed.opener },
       decorator: this.#decorator,
+      stray: this.#stray,
       sound: this.#sound && unclosed === undefined,
     };
   }
@@ -244,6 +248,7 @@ class Scanner {
     const top = this.#stack.pop();
     if (top?.opener === "`" && opener === "{") this.#template(start + 1, top.offset);
     else {
+      if (top === undefined) this.#stray ??= start;
       if (top?.opener !== opener) this.#sound = false;
       this.#begin(start + 1, this.#program[start] as string);
       this.#operand = top?.operand ?? false;

@@ -127,15 +127,7 @@ class Preparation {
     if (stripped.kind !== "unsupported") return stripped;
     const transformed = this.#call(code, "transform");
     if (typeof transformed !== "string") return transformed;
-    // A program that closes the shell and opens another function: only the strip mode shows it in place.
-    return (
-      shiftMap(transformed, HEAD) ?? {
-        kind: "syntax",
-        reason: "Cannot close a block that the program did not open",
-        offset: code.length,
-        lineOffset: code.length,
-      }
-    );
+    return shiftMap(transformed, HEAD) ?? escapeFault(code);
   }
 
   #call(code: string, mode: "strip" | "transform"): string | Fault {
@@ -223,6 +215,17 @@ class Preparation {
       retire: false,
     };
   }
+}
+
+/** The fault of a program that closes the shell and opens another function, found by the transform only. */
+function escapeFault(code: string): Fault {
+  const offset = scan(code).stray ?? 0;
+  return {
+    kind: "syntax",
+    reason: "Cannot close a block that the program did not open",
+    offset,
+    lineOffset: offset,
+  };
 }
 
 /** Names an opener as a reader would. */

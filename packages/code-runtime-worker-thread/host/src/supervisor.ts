@@ -4,7 +4,6 @@
  * Python drives it over the control socket; it never talks to the worker except by starting and ending
  * it. Everything that comes back from a worker (its exit, its error) was shaped by a hostile program.
  */
-import { chdir } from "node:process";
 import { Worker } from "node:worker_threads";
 import { changesBetween, readProcess } from "./changes.ts";
 import { encodeFrame, KIND, type Message, ProtocolError } from "./frames.ts";
@@ -153,7 +152,7 @@ export class Supervisor {
 
   #enter(directory: Uint8Array): { message: string; retire: boolean } | undefined {
     try {
-      chdir(utf8.decode(directory));
+      process.chdir(utf8.decode(directory));
       return undefined;
     } catch {
       return { message: "Cannot enter the working directory of the run", retire: true };
@@ -180,7 +179,7 @@ export class Supervisor {
     clearInterval(live.busy);
     this.#live = undefined;
     // Python deletes the run's directory now, and a worker cannot boot in a deleted one.
-    chdir("/");
+    process.chdir("/");
     const changed = changesBetween(this.#boot, readProcess());
     const detail = { exitCode, error: live.error, changed };
     this.#send(encodeFrame(KIND.GONE, live.run, json(detail)));

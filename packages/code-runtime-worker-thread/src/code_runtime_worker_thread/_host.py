@@ -48,6 +48,8 @@ READERS_TIMEOUT_S: Final = 1.0
 # What is known of an end arrives on three ways (control socket, worker's socket, guard); a verdict
 # waits this long for all of them.
 LOSS_TIMEOUT_S: Final = 0.5
+# What the main thread tells as the error of a worker whose heap is full.
+OUT_OF_HEAP: Final = "ERR_WORKER_OUT_OF_MEMORY"
 MAX_DETAIL_BYTES: Final = 1_048_576
 _CREDENTIALS: Final = struct.Struct("3i")
 
@@ -78,7 +80,7 @@ class NodeHost:
     ) -> None:
         self._warden = warden
         self._node = node
-        self._config = config
+        self.config = config
         self._cwd = cwd
         self._process: GuardedProcess | None = None
         self._control: FrameChannel | None = None
@@ -98,12 +100,18 @@ class NodeHost:
         self._task_group: anyio.abc.TaskGroup | None = None
         self._retired: str | None = None
         self.worker_exit: WorkerExit | None = None
+        self.died_by_itself = False
         self.run_count = 0
 
     @property
     def retired(self) -> str | None:
         """Why this host must serve no further run, or None."""
         return self._retired
+
+    @property
+    def out_of_heap(self) -> bool:
+        """Whether the worker ended because its heap was full."""
+        return self.worker_exit is not None and self.worker_exit.error == OUT_OF_HEAP
 
     @property
     def process(self) -> GuardedProcess:
@@ -189,7 +197,7 @@ class NodeHost:
                     frames.SPAWN,
                     address,
                     self._worker_nonce,
-                    int(self._config.max_old_generation_size_mb),
+                    int(self.config.max_old_generation_size_mb),
                 )
                 connection = await _accept(listener, self.process.pid)
                 self._worker = FrameChannel(connection)
@@ -218,7 +226,7 @@ class NodeHost:
         """
         self._session = session
         self.run_count += 1
-        self.process.watch(int(self._config.memory_mb * 1_048_576))
+        self.process.watch(int(self.config.memory_mb * 1_048_576))
         await self._send_control(frames.PREPARE, self.run_count, os.fsencode(directory), program)
 
     async def finish(self) -> None:
@@ -237,7 +245,7 @@ class NodeHost:
             self.retire(self.worker_exit.changed)
         elif await self.process.leftovers():
             self.retire("the program left processes behind")
-        if self.run_count >= self._config.runs_per_host:
+        if self.run_count >= self.config.runs_per_host:
             self.retire("the host has served its runs")
         if self._retired is not None:
             await self.kill()
@@ -260,6 +268,8 @@ class NodeHost:
             How the process ended; not by this kill when it was dead before.
         """
         self.retire("the host was killed")
+        if self.process.exit_status is not None:
+            self.died_by_itself = True
         await self.process.kill()
         with anyio.move_on_after(READERS_TIMEOUT_S):
             await self._readers_done.wait()

@@ -14,7 +14,9 @@ CHUNK_BYTES: Final = 65_536
 MAX_DUMP_LINES: Final = 200
 
 # How V8 and Node begin the text of a fatal error; it belongs to the failure, not to the logs.
-_DUMP_START: Final = re.compile(r"<--- Last few GCs --->|FATAL ERROR: |# Fatal error in |#$")
+_DUMP_START: Final = re.compile(
+    r"<--- Last few GCs --->|FATAL ERROR: |#$|# Fatal error in |  #  |----- Native stack trace"
+)
 
 
 @final

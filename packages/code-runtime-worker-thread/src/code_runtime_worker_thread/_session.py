@@ -208,7 +208,7 @@ class RunSession:
         if isinstance(outcome, Failed):
             return self._failed(outcome.kind, outcome.message)
         assert isinstance(outcome, Lost)
-        return self._failed(*_explain(outcome, status, fatal, self._config))
+        return self._failed(*_explain(outcome, status, fatal, self._host))
 
     async def _completed(self, text: bytes) -> CodeRunResult:
         if text == NO_VALUE:
@@ -298,31 +298,26 @@ class RunSession:
 
 
 def _explain(
-    lost: Lost, status: ExitStatus | None, fatal: str | None, config: WorkerThreadConfig
+    lost: Lost, status: ExitStatus | None, fatal: str | None, host: NodeHost
 ) -> tuple[FailureKind, str]:
+    config = host.config
     if status is not None and status.reason == "memory":
         return "worker-exit", (
             f"memory limit reached: the program and its processes used more than "
             f"{config.memory_mb:g} MiB (memory_mb)"
         )
-    if fatal is not None and "out of memory" in fatal.lower():
-        return "worker-exit", _heap_text(config)
+    if host.out_of_heap or (fatal is not None and "out of memory" in fatal.lower()):
+        return "worker-exit", (
+            "memory limit reached: the JavaScript heap is limited to "
+            f"{config.max_old_generation_size_mb:g} MiB (max_old_generation_size_mb)"
+        )
     if lost.error is not None:
-        if lost.error == "ERR_WORKER_OUT_OF_MEMORY":
-            return "worker-exit", _heap_text(config)
         return "exception", lost.error
     if lost.exit_code is not None:
         return "worker-exit", f"worker exited with code {lost.exit_code} before completing"
-    if status is not None and (status.signal not in (None, 9) or lost.reason is None):
+    if status is not None and host.died_by_itself:
         return "worker-exit", f"the Node process {describe_exit(status)} before completing"
     return "worker-exit", f"the Node process was killed: {lost.reason}"
-
-
-def _heap_text(config: WorkerThreadConfig) -> str:
-    return (
-        "memory limit reached: the JavaScript heap is limited to "
-        f"{config.max_old_generation_size_mb:g} MiB (max_old_generation_size_mb)"
-    )
 
 
 def _read_value(text: bytes, room_bytes: int) -> tuple[JsonValue, int | None]:

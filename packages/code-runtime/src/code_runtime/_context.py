@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast, final, overload
+from typing import TYPE_CHECKING, Literal, TypeAlias, final, overload
 
 import anyio
 
@@ -68,7 +68,7 @@ class Context:
         Raises:
             ServiceMissingError: No active plugin provides it.
         """
-        return cast("CodeRuntime", self._registry.read(SERVICE_KEY))
+        return self[SERVICE_KEY]
 
     @overload
     def __getitem__(self, key: Literal["codeRuntime"]) -> CodeRuntime: ...
@@ -80,7 +80,7 @@ class Context:
         Raises:
             ServiceMissingError: No active plugin provides it.
         """
-        return self._registry.read(key)
+        return self._read(key)
 
     @overload
     def get(self, key: Literal["codeRuntime"]) -> CodeRuntime | None: ...
@@ -89,7 +89,7 @@ class Context:
     def get(self, key: str) -> Service | None:
         """Read a service by its key; None when no active plugin provides it."""
         try:
-            return self._registry.read(key)
+            return self._read(key)
         except ServiceMissingError:
             return None
 
@@ -190,6 +190,18 @@ class Context:
         return f"<Context {state}, {len(self._owned)} owned>"
 
     # What follows is for this package only.
+
+    def _read(self, key: str) -> Service:
+        context: Context | None = self
+        while context is not None:
+            # A plugin keeps the services it has started with until it has stopped, even when a
+            # nearer one comes up meanwhile.
+            used = None if context._holder is None else context._holder._using.get(key)
+            entry = used or context._registry.own(key)
+            if entry is not None:
+                return entry.service
+            context = context._parent
+        raise ServiceMissingError(key)
 
     def _scope_of(self, holder: PluginHandle) -> Context:
         """Make the scope of one plugin: the same services, but an end of its own."""

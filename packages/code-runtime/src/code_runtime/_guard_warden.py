@@ -206,9 +206,16 @@ class Warden:
         elif fields[0] == b"bye":
             self.is_orderly = True
         elif fields[0] == b"kill":
-            for record in self._guards.values():
-                if record.name == fields[1]:
-                    self._kill_guard(record)
+            self._kill_named(fields[1])
+
+    def _kill_named(self, name: bytes) -> None:
+        for record in self._guards.values():
+            if record.name == name:
+                self._kill_guard(record)
+                return
+        # Ended already, or never asked for: the host waits for the answer all the same.
+        self._ended.append(name)
+        self._is_hunting = True
 
     def _spawn(self, fields: list[bytes]) -> None:
         count = int(fields[2])

@@ -202,6 +202,9 @@ class Warden:
                     with anyio.move_on_after(_SEND_S):
                         while rest and not self._closed.is_set():
                             rest = await self._send_some(rest, rights if rest is data else [])
+        except (OSError, anyio.ClosedResourceError):
+            # The warden is dead; the request stays unsent, which is told below.
+            pass
         finally:
             # A native cancellation of asyncio gets through a shield.
             if 0 < len(rest) < len(data):
@@ -239,6 +242,7 @@ class Warden:
             self._ready.set()
             for process in self._processes.values():
                 process.note_cleared()
+            anyio.notify_closing(self._channel)
             self._channel.close()
             await anyio.wait_readable(self._pidfd)
             self._process.wait()

@@ -138,6 +138,7 @@ class GuardedProcess:
         self._memory_bytes: int | None = None
         self._start_error: ProgramStartError | None = None
         self._is_finished = False
+        self._is_last = False
         self._started = anyio.Event()
         self._exited = anyio.Event()
         self._gone = anyio.Event()
@@ -280,9 +281,12 @@ class GuardedProcess:
         """Read the guard's events until nothing of the program is left (the warden's task)."""
         self._link = link
         with self._scope:
-            while await self._receive():
+            while not self._is_last and await self._receive():
                 pass
-            if not self._gone.is_set():
+            if self._is_last and self._guard_fd >= 0:
+                # The guard ends right after its last word, and then really nothing is left.
+                await anyio.wait_readable(self._guard_fd)
+            elif not self._is_last:
                 await self._recover(link)
         self._finish()
 
@@ -330,7 +334,8 @@ class GuardedProcess:
         elif kind == b"failed" and not self._started.is_set():
             error = number(words[2])
             self._start_error = ProgramStartError(self._path, words[1].decode("ascii"), error)
-            self._settle(ExitStatus(None, None))
+            self._status = ExitStatus(None, None)
+            self._is_last = True
         elif kind == b"memory":
             self._memory_bytes = number(words[1])
         elif kind == b"exit" and self._status is None:
@@ -339,8 +344,8 @@ class GuardedProcess:
             _answer(self._leftovers.popleft(), number(words[1]))
         elif kind == b"swept" and self._swept:
             _answer(self._swept.popleft(), number(words[1]))
-        elif kind == b"gone" and self._status is not None:
-            self._settle(self._status)
+        elif kind == b"gone" and self._exited.is_set():
+            self._is_last = True
         else:
             raise ValueError(kind)
 

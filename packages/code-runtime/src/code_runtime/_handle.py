@@ -85,6 +85,18 @@ class PluginHandle:
         """What made the plugin `failed`; the first error if there were several."""
         return self._error
 
+    async def wait(self, *states: PluginState) -> PluginState:
+        """Wait until the state is one of these, or one that is final: `disposed` or `failed`.
+
+        Args:
+            states: The states to wait for.
+
+        Returns:
+            The state that was reached. A state that the plugin leaves at once may be missed.
+        """
+        await self._until(lambda: self._state in states or self._over)
+        return self._state
+
     async def dispose(self) -> None:
         """Stop the plugin and wait until nothing of it is left.
 

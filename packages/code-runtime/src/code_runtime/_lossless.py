@@ -1,16 +1,15 @@
-"""Lossless JSON: the values that cross between host and program, as text in bytes.
+r"""Lossless JSON: the values that cross between host and program, as text in bytes.
 
 Both ends apply one rule set: None, bool, str (lone surrogates included), finite numbers except
 negative zero, integers that a double holds exactly, lists, dicts with string keys; any depth, no
 cycles. The canonical text is what JavaScript's `JSON.stringify` prints, except that an integral
-number beyond 2^53 keeps its exact digits.
+number beyond 2^53 keeps its exact digits. A lone surrogate is a `\udxxx` escape.
 
 Two lanes give the same bytes. The fast one is the C codec of `json`, used when a cheap check has
-proved it exact; the exact one is iterative and handles what the C codec cannot: depth, spelled-out
+proved it exact; the exact one is iterative and does what the C codec cannot: depth, spelled-out
 surrogate pairs, number spellings, and the path of a refused value.
 
-This file imports nothing but the standard library and runs on CPython 3.10, because a child
-process gets a copy of it.
+Standard library only, CPython 3.10 or later: a child process gets a copy of this file.
 """
 
 from __future__ import annotations
@@ -18,23 +17,24 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, islice
-from json.encoder import encode_basestring as _escape  # type: ignore[attr-defined]
-from typing import Any, NoReturn, TypeAlias, cast
+from json.encoder import encode_basestring as _escape
+from typing import Any, TypeAlias, cast
 
-JsonValue: TypeAlias = "None | bool | int | float | str | list[JsonValue] | dict[str, JsonValue]"  # noqa: UP040
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 """A value that crosses the boundary; an integral number is an `int`."""
 
+_Group: TypeAlias = (
+    "tuple[list[Any], set[type], list[int], list[float], list[list[Any]], list[dict[Any, Any]]]"
+)
 _SAFE = 2**53
-_PIECE = 65_536  # code points escaped at a time, so that metering a string needs no second copy
-_LONG = 1_024  # a longer string leaves the buffer of small parts, which bounds that buffer
-_BATCH = 1_024  # values proved, and parts joined, at a time
-_FAST_DEPTH = 100  # containers that the C codec may recurse into, far below any stack limit
-_PATH_SIDE = 80  # characters kept at each end of a long path
+_PIECE = 8_192  # code points of a long string that are escaped at a time
+_LONG = 1_024  # a longer string is not kept in a group of values, which bounds the group's size
+_GROUP = 1_024  # values that are proved, and parts that are joined, at a time
+_FAST_DEPTH = 100  # containers that the C encoder may recurse into, far below any stack limit
 _TYPES = frozenset({type(None), bool, int, float, str, list, dict})
-_KEYS = frozenset({str})
 
 
 class LosslessJsonError(ValueError):
@@ -55,50 +55,49 @@ class LosslessJsonError(ValueError):
         return f"{self.path}: {self.reason}"
 
 
-class _Odd(Exception):  # noqa: N818  a signal between two functions of this file
-    """The fast lane has met something that only the exact lane can judge."""
-
-
 def encode(value: object) -> bytes:
-    """Serialise a value to its canonical JSON text.
-
-    Returns:
-        UTF-8 without spaces; a lone surrogate is a `\\udxxx` escape.
+    """Serialise a value to its canonical JSON text, UTF-8 without spaces.
 
     Raises:
         LosslessJsonError: the value, or a part of it, is not lossless JSON.
     """
+    pieces = _pieces(value)
+    start = list(islice(pieces, 2))
+    if len(start) == 1:  # small: the exact lane takes less time than the proof of the fast one
+        return start[0]
     text = _encode_fast(value)
-    return b"".join(_pieces(value)) if text is None else text
+    return b"".join(chain(start, pieces)) if text is None else text
 
 
 def measure(value: object, limit: int | None = None) -> int | None:
     """Count the bytes of a value's canonical text without building that text.
-
-    Units: bytes, in `limit` and in the result.
 
     Args:
         value: The value.
         limit: Stop as soon as the count is above it; None for no limit.
 
     Returns:
-        The exact count, or None if it is above `limit`. A value that is both too large and not
-        lossless gives whichever is met first.
+        The exact count, or None if it is above `limit`. Of a value that is both too large and not
+        lossless, whichever is met first decides.
 
     Raises:
         LosslessJsonError: a part of the value that was reached is not lossless JSON.
     """
+    sizes = map(len, _pieces(value))
+    start = list(islice(sizes, 2))
+    if len(start) == 1:
+        return _sum(start, limit)
     try:
-        return _measure_fast(value, limit)
+        return _sum(_group_costs(value), limit)
     except Exception:  # a type's own __hash__ may raise anything; the exact lane calls none
-        return _sum(map(len, _pieces(value)), limit)
+        return _sum(chain(start, sizes), limit)
 
 
 def decode(text: bytes) -> JsonValue:
-    """Parse JSON text from an untrusted peer.
+    """Parse JSON text from an untrusted peer: strict UTF-8, strict JSON.
 
-    Strict UTF-8 and strict JSON; of a repeated key the last value counts. A number without
-    fraction arrives as int however it is spelled (`1.0`, `1e3`).
+    Of a repeated key the last value counts. A number without fraction arrives as int however it is
+    spelled (`1.0`, `1e3`).
 
     Raises:
         LosslessJsonError: the text is not JSON, or a number in it cannot be held exactly:
@@ -106,14 +105,14 @@ def decode(text: bytes) -> JsonValue:
     """
     try:
         source = str(text, "utf-8")
-    except UnicodeDecodeError as error:
-        raise _refused(f"invalid UTF-8 at byte {error.start}") from None
-    try:
-        if _c_stack_is_safe():
+        if sys.version_info >= (3, 12) or sys.getrecursionlimit() <= 5_000:
+            # Before 3.12 that limit alone protects the C stack, and a host may have raised it.
             decoder = _SHORT_INTEGERS if _has_short_integers(text) else _ANY_INTEGERS
-            with suppress(RecursionError):  # deeper than the C codec goes
+            with suppress(RecursionError):  # deeper than the C decoder goes
                 return cast("JsonValue", decoder.decode(source))
         return _decode_exact(source)
+    except UnicodeDecodeError as error:
+        raise _refused(f"invalid UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
         raise _refused(f"{error.msg} at character {error.pos}") from None
 
@@ -140,9 +139,9 @@ def string_cost(text: str, limit: int | None = None) -> int | None:
     Source: WT-065, WT-076.
     """
     if limit is not None and len(text) + 2 > limit:
-        return None  # every code point costs at least one byte (a spelled-out pair costs four)
+        return None  # each code point costs a byte at least, a spelled-out pair four
     if len(text) <= _PIECE:
-        cost = len(_quoted(text).encode())
+        cost = _inner_cost(text) + 2
         return None if limit is not None and cost > limit else cost
     return _sum(chain((2,), map(_inner_cost, _slices(text))), limit)
 
@@ -156,10 +155,13 @@ def fitting_prefix(text: str, budget: int) -> str:
     """
     room = budget - 2
     end = 0
-    for piece in _slices(text, max(1, min(_PIECE, budget))):
+    for piece in _slices(text):
         cost = _inner_cost(piece)
         if cost > room:
-            return text[: end + _fitting_length(piece, max(0, room))]
+            for unit in _CODE_POINT.finditer(piece):
+                room -= _inner_cost(unit.group())
+                if room < 0:
+                    return text[: end + unit.start()]
         room -= cost
         end += len(piece)
     return text
@@ -170,7 +172,7 @@ def fitting_prefix(text: str, budget: int) -> str:
 
 def _quoted(text: str) -> str:
     """Spell a string as JSON; what is returned can always be encoded as UTF-8."""
-    quoted: str = _escape(text)
+    quoted = _escape(text)
     if _has_surrogates(quoted):
         return _combined(quoted).encode("utf-8", "backslashreplace").decode()
     return quoted
@@ -195,44 +197,24 @@ def _inner_cost(text: str) -> int:
     return len(_quoted(text).encode()) - 2
 
 
-def _slices(text: str, size: int = _PIECE) -> Iterator[str]:
+def _slices(text: str) -> Iterator[str]:
     """Cut a string into pieces, never between the halves of a spelled-out pair."""
     start = 0
     while start < len(text):
-        end = start + size
-        if text[end - 1 : end] >= "\ud800" and _PAIR.match(text, end - 1):
-            end += 1
+        end = start + _PIECE
+        end += bool(_PAIR.match(text, end - 1))
         yield text[start:end]
         start = end
-
-
-def _fitting_length(text: str, room: int) -> int:
-    """Bisect for the prefix that fits; a pair counts as one code point, so ends are moved to it."""
-    low, high = 0, min(len(text), room)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _inner_cost(text[: _pair_end(text, middle)]) <= room:
-            low = middle
-        else:
-            high = middle - 1
-    return _pair_end(text, low)
-
-
-def _pair_end(text: str, end: int) -> int:
-    return end + 1 if end and _PAIR.match(text, end - 1) else end
-
-
-_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 # Numbers
 
 
 def _exact(value: int) -> int:
+    """Pass an integer that a double holds: at most 53 bits between its first and last set bit."""
     if not -_SAFE <= value <= _SAFE:
         bits = value.bit_length()
-        low_bits = (value & -value).bit_length() - 1
-        if bits > 1_024 or bits - low_bits > 53:
+        if bits > 1_024 or bits - (value & -value).bit_length() >= 53:
             shown = value if bits <= 128 else f"integer of {bits} bits"
             raise _refused(f"{shown} is not exactly representable as a double")
     return value
@@ -240,18 +222,15 @@ def _exact(value: int) -> int:
 
 def _float_text(value: float) -> str:
     """Spell a float as JavaScript does; `repr` gives the same digits in another layout."""
-    if not value:
-        if str(value) == "-0.0":
-            raise _refused("negative zero is not JSON")
-        return "0"
     if value - value != 0:
         raise _refused(f"non-finite float {value!r} is not JSON")
     if value.is_integer():
+        if str(value) == "-0.0":
+            raise _refused("negative zero is not JSON")
         return str(int(value))
-    text = repr(value)
-    if "e" not in text:
-        return text
-    mantissa, _, power = text.partition("e")
+    mantissa, _, power = repr(value).partition("e")
+    if not power:
+        return mantissa
     exponent = -int(power)  # a fraction has no positive power
     if exponent > 6:
         return f"{mantissa}e-{exponent}"
@@ -264,8 +243,8 @@ def _read_integer(token: str) -> int:
         return int(token)
     if token == "-0":
         raise _refused("negative zero is not JSON")
-    if len(token) > 310:  # the digits of 2^1024 and a sign; also keeps int() out of long digits
-        raise _refused(f"number of {len(token)} characters overflows a double")
+    if len(token) > 310:  # the digits of 2^1024 and a sign; int() of more has a quadratic cost
+        raise _refused(f"number of {len(token)} digits is not a finite double")
     return _exact(int(token))
 
 
@@ -275,7 +254,7 @@ def _read_float(token: str) -> int | float:
         return value
     shown = token if len(token) <= 40 else f"{token[:37]}..."
     if value - value != 0:
-        raise _refused(f"number {shown} overflows a double")
+        raise _refused(f"number {shown} is not a finite double")
     digits, power = _scientific(token)
     if not value:
         if digits:
@@ -285,7 +264,7 @@ def _read_float(token: str) -> int | float:
         return 0
     whole = int(value)
     if power >= 0 and (digits, power) not in (_scientific(repr(value)), _scientific(str(whole))):
-        # Neither the shortest spelling nor the exact digits: an integer that was rounded.
+        # neither the shortest spelling nor the exact digits: an integer that was rounded
         raise _refused(f"{shown} is not exactly representable as a double")
     return whole
 
@@ -293,124 +272,106 @@ def _read_float(token: str) -> int | float:
 def _scientific(token: str) -> tuple[str, int]:
     """Split a number into its significant digits and the power of ten behind them.
 
-    The power is exact for any number whose double is neither zero nor infinite; for a zero it is 0.
+    The power is right for a number whose double is neither zero nor infinite.
     """
     mantissa, _, power = token.lower().lstrip("-").partition("e")
     whole, _, fraction = mantissa.partition(".")
     digits = (whole + fraction).lstrip("0")
     stripped = digits.rstrip("0")
-    if not stripped or len(power) > 4_000:  # more digits than int() takes, and far out of range
+    sign, magnitude = power[:1], power.lstrip("+-0")
+    if not stripped or len(magnitude) > 18:  # int() may refuse long digits
         return stripped, 0
-    return stripped, int(power or "0") - len(fraction) + len(digits) - len(stripped)
+    exponent = int(magnitude or "0") * (-1 if sign == "-" else 1)
+    return stripped, exponent - len(fraction) + len(digits) - len(stripped)
 
 
-# Encoding, fast lane
+# Encoding and measuring, fast lane
 
 
-def _batches(value: object) -> Iterator[tuple[list[Any], set[type], list[Any], list[Any]]]:
-    """Walk a value in groups, in C loops, and prove that the C encoder spells it exactly.
+class _Odd(Exception):
+    """The fast lane has met something that only the exact lane can judge."""
 
-    One cursor is kept for each level, never a stack as wide as a list.
 
-    Yields:
-        The values of a group, their types, the lists and the dicts among them.
+def _groups(value: object) -> Iterator[_Group]:
+    """Walk a value in C loops and prove that the C encoder spells it exactly, or raise _Odd.
 
-    Raises:
-        _Odd: something needs the exact lane.
+    One cursor is kept for each level, never a stack as wide as a list. A group is some values of
+    one level, their types, and the integers, floats, lists and dicts among them.
     """
     pending: list[Iterator[Any]] = [iter((value,))]
     while pending:
-        batch = list(islice(pending[-1], _BATCH))
-        if not batch:
+        values = list(islice(pending[-1], _GROUP))
+        if not values:
             pending.pop()
             continue
-        types = set(map(type, batch))
+        types = set(map(type, values))
         if not types <= _TYPES:
             raise _Odd
-        if int in types:
-            integers = [item for item in batch if type(item) is int]
-            if min(integers) < -_SAFE or max(integers) > _SAFE:
-                raise _Odd
-        if float in types:
-            _prove_floats([item for item in batch if type(item) is float])
-        lists = [item for item in batch if type(item) is list] if list in types else []
-        dicts = [item for item in batch if type(item) is dict] if dict in types else []
-        if dicts and not set(map(type, chain.from_iterable(dicts))) <= _KEYS:
+        integers = [item for item in values if type(item) is int] if int in types else []
+        floats = [item for item in values if type(item) is float] if float in types else []
+        lists = [item for item in values if type(item) is list] if list in types else []
+        dicts = [item for item in values if type(item) is dict] if dict in types else []
+        if integers and (min(integers) < -_SAFE or max(integers) > _SAFE):
             raise _Odd
-        yield batch, types, lists, dicts
+        if floats and not _has_plain_spelling(floats):
+            raise _Odd
+        if dicts and not set(map(type, chain.from_iterable(dicts))) <= {str}:
+            raise _Odd
+        yield values, types, integers, floats, lists, dicts
         if lists or dicts:
             if len(pending) > _FAST_DEPTH:  # a cycle ends here too
                 raise _Odd
-            values = chain.from_iterable(map(dict.values, dicts))
-            pending.append(chain(chain.from_iterable(lists), values))
+            members = map(dict.values, dicts)
+            pending.append(chain(chain.from_iterable(lists), chain.from_iterable(members)))
 
 
-def _prove_floats(floats: list[float]) -> None:
-    """Pass the floats that `repr` spells like JavaScript: fractions without an exponent."""
+def _has_plain_spelling(floats: list[float]) -> bool:
+    """Tell whether all are finite fractions that `repr` spells without an exponent."""
     if any(map(float.is_integer, floats)) or not min(map(abs, floats)) >= 1e-4:
-        raise _Odd
-    if not abs(sum(floats)) < float("inf"):  # infinity and NaN survive a sum
-        raise _Odd
+        return False
+    return abs(sum(floats)) < float("inf")  # infinity and NaN survive a sum
 
 
 def _encode_fast(value: object) -> bytes | None:
     try:
-        for _ in _batches(value):
+        for _ in _groups(value):
             pass
         # Another thread may change the value between proof and spelling. The C encoder itself
         # cannot be interrupted, so the text is JSON all the same, and the far side checks it.
         return _ENCODER.encode(value).encode()
-    except Exception:  # a type's own __hash__ may raise anything; the exact lane calls none
+    except Exception:  # as in measure
         return None
 
 
-def _measure_fast(value: object, limit: int | None) -> int | None:
-    bound = float("inf") if limit is None else limit
-    total = 0
-    for batch, types, lists, dicts in _batches(value):
+def _group_costs(value: object) -> Iterator[int]:
+    for values, types, integers, floats, lists, dicts in _groups(value):
         if lists:
-            total += sum(map(len, lists)) + len(lists) + sum(not item for item in lists)
+            yield sum(map(len, lists)) + len(lists) + lists.count([])
         if dicts:
-            total += 2 * sum(map(len, dicts)) + len(dicts) + sum(not item for item in dicts)
-            if total > bound:
-                return None
-            total += _strings_cost(chain.from_iterable(dicts), bound - total)
-        if str in types:
-            strings = (item for item in batch if type(item) is str)
-            total += _strings_cost(strings, bound - total)
-        if int in types:
-            total += sum(len(str(item)) for item in batch if type(item) is int)
-        if float in types:
-            total += sum(len(repr(item)) for item in batch if type(item) is float)
-        if bool in types or type(None) in types:
-            words = (item for item in batch if item is None or type(item) is bool)
-            total += sum(5 if item is False else 4 for item in words)
-        if total > bound:
-            return None
-    return total
+            yield 2 * sum(map(len, dicts)) + len(dicts) + dicts.count({})
+            yield from _string_costs(chain.from_iterable(dicts))
+        strings = [item for item in values if type(item) is str] if str in types else []
+        yield from _string_costs(strings)
+        yield sum(map(len, map(str, integers))) + sum(map(len, map(repr, floats)))
+        words = len(values) - len(strings) - len(integers) - len(floats) - len(lists) - len(dicts)
+        yield 4 * words + (sum(item is False for item in values) if bool in types else 0)
 
 
-def _strings_cost(strings: Iterator[str], bound: float) -> int:
-    """Add up costs; above the bound some number above it is enough."""
-    total = 0
-    while batch := list(islice(strings, _BATCH)):
-        if max(map(len, batch)) > _LONG:
-            limit = None if bound == float("inf") else max(0, int(bound) - total)
-            for text in batch:
-                if _has_surrogates(text):
-                    raise _Odd
-                cost = string_cost(text, limit)
-                if cost is None:
-                    return int(bound) + 1
-                total += cost
-        else:
-            total += sum(map(len, map(str.encode, map(_escape, batch))))
-        if total > bound:
-            break
-    return total
+def _string_costs(strings: Iterable[str]) -> Iterator[int]:
+    cursor = iter(strings)
+    while group := list(islice(cursor, _GROUP)):
+        if max(map(len, group)) <= _LONG:
+            # Surrogates raise here: the exact lane compares keys with their pairs combined.
+            yield len(_escape("".join(group)).encode()) - 2 + 2 * len(group)
+            continue
+        for text in group:
+            if _has_surrogates(text):
+                raise _Odd
+            yield 2
+            yield from map(_inner_cost, _slices(text))
 
 
-# Encoding, exact lane
+# Encoding and measuring, exact lane
 
 
 class _Open:
@@ -422,10 +383,9 @@ class _Open:
         self.container = container
         self.size = len(container)
         self.combined = False  # whether its keys were compared with their pairs combined
-        self.closer = "]" if type(container) is list else "}"
-        self.cursor: Iterator[Any] = iter(
-            container if type(container) is list else container.items()  # type: ignore[union-attr]
-        )
+        self.closer = "}" if isinstance(container, dict) else "]"
+        members = container.items() if isinstance(container, dict) else container
+        self.cursor: Iterator[Any] = iter(members)
 
 
 def _pieces(value: object) -> Iterator[bytes]:
@@ -435,7 +395,7 @@ def _pieces(value: object) -> Iterator[bytes]:
         yield from _walk(value, walk)
     except LosslessJsonError as error:
         raise LosslessJsonError(_path(walk), error.reason) from None
-    except RuntimeError:  # what an iterator of a dict says
+    except RuntimeError:  # what the cursor of a dict says
         raise LosslessJsonError(_path(walk), "value changed while it was read") from None
 
 
@@ -448,13 +408,12 @@ def _walk(value: object, walk: list[_Open]) -> Iterator[bytes]:
     while True:
         frame = walk[-1] if walk else None
         keyed = frame is not None and frame.closer == "}"
-        for entry in frame.cursor if frame else root:
-            if len(parts) >= _BATCH:
+        for item in frame.cursor if frame else root:
+            if len(parts) >= _GROUP:
                 yield "".join(parts).encode()
                 parts.clear()
-            item = entry
-            if keyed:
-                key, item = entry
+            if frame and keyed:
+                key, item = item
                 lead = f"{lead}{_key_text(key, frame)}:"
             kind = type(item)
             if kind is str and len(item) <= _LONG:
@@ -501,40 +460,27 @@ def _scalar_text(item: object) -> str:
     raise _refused(f"{_type_name(kind)} is not JSON")
 
 
-def _key_text(key: object, frame: _Open | None) -> str:
+def _key_text(key: object, frame: _Open) -> str:
     if type(key) is not str:
         raise _refused(f"non-string dict key of type {_type_name(type(key))}")
-    if frame is not None and not frame.combined and _has_surrogates(key):
+    if not frame.combined and _has_surrogates(key):
         frame.combined = True
-        seen: set[str] = set()
-        for other in frame.container:
-            name = _combined(other) if type(other) is str else ""
-            if type(other) is str and name in seen:
-                raise _refused("duplicate key after combining surrogates")
-            seen.add(name)
+        names = [_combined(name) for name in frame.container if type(name) is str]
+        if len(set(names)) != len(names):
+            raise _refused("duplicate key after combining surrogates")
     return _quoted(key)
 
 
 def _type_name(kind: type) -> str:
-    name = cast("str", _TYPE_NAME(kind))  # not an attribute look-up: a metaclass may define one
-    return name if len(name) <= 60 else f"{name[:57]}..."
+    return cast("str", _TYPE_NAME(kind))[:60]  # no attribute look-up: a metaclass may define one
 
 
 def _path(walk: list[_Open]) -> str:
-    head, tail = "$", ""
-    for index, frame in enumerate(walk):
-        step = _step(frame)
-        if len(head) + len(step) > _PATH_SIDE:
-            break
-        head += step
-    else:
-        return head
-    for frame in reversed(walk[index:]):
-        step = _step(frame)
-        if len(tail) + len(step) > _PATH_SIDE:
-            return f"{head}...{tail}"
-        tail = step + tail
-    return head + tail
+    shown = walk if len(walk) <= 40 else walk[:20] + walk[-20:]
+    path = "$" + "".join(map(_step, shown))
+    if len(shown) < len(walk) or len(path) > 200:
+        path = f"{path[:98]}...{path[-98:]}"
+    return path
 
 
 def _step(frame: _Open) -> str:
@@ -545,20 +491,11 @@ def _step(frame: _Open) -> str:
     key: object = next(islice(frame.container, max(0, index), None), None)
     if type(key) is not str:
         return ""  # the key itself is refused
-    if len(key) <= 40 and key.isascii() and key.isidentifier():
-        return f".{key}"
-    return f"[{json.dumps(key if len(key) <= 10 else key[:9] + '…', ensure_ascii=True)}]"
+    key = key if len(key) <= 40 else f"{key[:37]}..."
+    return f".{key}" if key.isascii() and key.isidentifier() else f"[{json.dumps(key)}]"
 
 
 # Decoding
-
-
-def _c_stack_is_safe() -> bool:
-    """Tell whether the C decoder stops in time on deep text.
-
-    Before CPython 3.12 the recursion limit alone protects the C stack, and a host may raise it.
-    """
-    return sys.version_info >= (3, 12) or sys.getrecursionlimit() <= 5_000
 
 
 def _has_short_integers(text: bytes) -> bool:
@@ -566,22 +503,18 @@ def _has_short_integers(text: bytes) -> bool:
     return not _NEGATIVE_ZERO.search(text) and _LONG_DIGITS not in text.translate(_DIGITS)
 
 
-def _refuse_constant(token: str) -> NoReturn:
-    raise _refused(f"{token} is not JSON")
-
-
 def _decode_exact(source: str) -> JsonValue:
-    """Parse without recursion: depth costs two list entries for each open container."""
+    """Parse without recursion: an open container costs one or two list entries."""
     containers: list[Any] = []
     keys: list[str] = []  # of the open dicts, the member that is being read
     position = _skip(source, 0)
     while True:
-        opener = source[position : position + 1]
         value: Any
-        if opener == "[" or opener == "{":  # noqa: PLR1714  faster than a look-up, on each token
+        opener = source[position : position + 1]
+        if opener == "[" or opener == "{":
             value = [] if opener == "[" else {}
             position = _skip(source, position + 1)
-            if source[position : position + 1] != _CLOSERS[opener]:
+            if source[position : position + 1] != ("]" if opener == "[" else "}"):
                 containers.append(value)
                 if opener == "{":
                     position = _read_key(source, position, keys)
@@ -638,21 +571,20 @@ def _read_scalar(source: str, position: int) -> tuple[object, int]:
     token = match.group()
     if token in _WORDS:
         return _WORDS[token], match.end()
-    if match.group(1) or match.group(2):
-        return _read_float(token), match.end()
-    return _read_integer(token), match.end()
-
-
-def _refused(reason: str) -> LosslessJsonError:
-    """Refuse with the root as path; the walk of the exact lane puts in the path that it is at."""
-    return LosslessJsonError("$", reason)
+    read = _read_float if match.group(1) or match.group(2) else _read_integer
+    return read(token), match.end()
 
 
 def _unexpected(position: int) -> LosslessJsonError:
     return _refused(f"Unexpected text at character {position}")
 
 
-def _sum(costs: Iterator[int], limit: int | None) -> int | None:
+def _refused(reason: str) -> LosslessJsonError:
+    """Refuse with the root as path; the exact lane puts in the path that its walk is at."""
+    return LosslessJsonError("$", reason)
+
+
+def _sum(costs: Iterable[int], limit: int | None) -> int | None:
     total = 0
     for cost in costs:
         total += cost
@@ -665,15 +597,16 @@ _ENCODER = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")
 )
 _ANY_INTEGERS = json.JSONDecoder(
-    parse_int=_read_integer, parse_float=_read_float, parse_constant=_refuse_constant
+    parse_int=_read_integer, parse_float=_read_float, parse_constant=_read_float
 )
-_SHORT_INTEGERS = json.JSONDecoder(parse_float=_read_float, parse_constant=_refuse_constant)
-_scan_string: Callable[[str, int, bool], tuple[str, int]] = json.decoder.scanstring  # type: ignore[attr-defined]
-_TYPE_NAME: Callable[[type], object] = type.__dict__["__name__"].__get__
+_SHORT_INTEGERS = json.JSONDecoder(parse_float=_read_float, parse_constant=_read_float)
+_scan_string: Callable[[str, int, bool], tuple[str, int]] = vars(json.decoder)["scanstring"]
+_TYPE_NAME: Callable[[type], object] = vars(type)["__name__"].__get__
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+_CODE_POINT = re.compile("[\ud800-\udbff][\udc00-\udfff]|.", re.DOTALL)
 _NEGATIVE_ZERO = re.compile(rb"-0(?=[,\]}\s]|\Z)")
 _LONG_DIGITS = b"0" * 16  # 15 digits are always exact
 _DIGITS = bytes(0x30 if 0x30 <= code <= 0x39 else code for code in range(256))
 _SPACE = re.compile(r"[ \t\n\r]*")
 _SCALAR = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?|true|false|null")
 _WORDS: dict[str, JsonValue] = {"null": None, "true": True, "false": False}
-_CLOSERS = {"[": "]", "{": "}"}

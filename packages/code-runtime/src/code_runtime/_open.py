@@ -56,20 +56,14 @@ class BlockingCodeRuntime:
             raise RuntimeDisposedError(type(self._runtime).__qualname__)
         run = _Run(self._runtime, request)
         try:
-            future = portal.start_task_soon(run)
-        except RuntimeError as error:
-            if self._portal is None:  # another thread left the block meanwhile
+            return portal.start_task_soon(run).result()
+        except BaseException as error:
+            if isinstance(error, RuntimeError) and self._portal is None and not run.started:
+                # Another thread left the block meanwhile, and the event loop is gone.
                 raise RuntimeDisposedError(type(self._runtime).__qualname__) from error
-            raise
-        try:
-            return future.result()
-        except BaseException:
-            if not future.done():
-                from concurrent.futures import wait
-
-                portal.call(run.cancel)
-                # Not future.cancel(): that one is over at once, while the program still dies.
-                wait([future])
+            # Ctrl-C also comes while the run is being handed over: not even its future is at hand.
+            if not run.over:
+                portal.call(run.end)
             raise
 
     def __repr__(self) -> str:
@@ -82,26 +76,36 @@ class BlockingCodeRuntime:
 
 @final
 class _Run:
-    """One run that another thread can cancel."""
+    """One run that another thread can end."""
 
     def __init__(self, runtime: CodeRuntime, request: CodeRunRequest) -> None:
         self._runtime = runtime
         self._request = request
         self._scope: anyio.CancelScope | None = None
-        self._cancelled = False
+        self._done: anyio.Event | None = None
+        self._unwanted = False
+        self.started = self.over = False
 
     async def __call__(self) -> CodeRunResult:
-        with anyio.CancelScope() as self._scope:
-            if self._cancelled:
-                self._scope.cancel()
-            return await self._runtime.run(self._request)
-        # Only the caller that has been interrupted gets here, and it does not look at the result.
+        self.started = True
+        # Not in the constructor: that one may run in a notebook, on another kind of event loop.
+        self._done = anyio.Event()
+        try:
+            with anyio.CancelScope() as self._scope:
+                if not self._unwanted:
+                    return await self._runtime.run(self._request)
+        finally:
+            self.over = True
+            self._done.set()
+        # Only a caller that was interrupted gets this far, and it does not look at the outcome.
         raise RuntimeDisposedError(type(self._runtime).__qualname__)
 
-    def cancel(self) -> None:
-        self._cancelled = True
-        if self._scope is not None:
+    async def end(self) -> None:
+        """Cancel the run and wait until it is over; one that comes later does nothing."""
+        self._unwanted = True
+        if self._scope is not None and self._done is not None:
             self._scope.cancel()
+            await self._done.wait()
 
 
 @contextmanager

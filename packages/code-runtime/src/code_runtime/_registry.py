@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from ._errors import ContextStateError, ServiceExistsError, ServiceMissingError
+from ._errors import ContextStateError, ServiceExistsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -86,19 +86,9 @@ class Registry:
         finally:
             del self._entries[entry.key]
 
-    def read(self, key: str) -> Service:
-        """Read a service; one whose users are just being stopped is still there.
-
-        Raises:
-            ServiceMissingError: No plugin provides it.
-        """
-        registry: Registry | None = self
-        while registry is not None:
-            entry = registry._entries.get(key)
-            if entry is not None:
-                return entry.service
-            registry = registry._parent
-        raise ServiceMissingError(key)
+    def own(self, key: str) -> Entry | None:
+        """Find a service of this very context; one whose users are being stopped is still there."""
+        return self._entries.get(key)
 
     def collect(self, keys: Iterable[str]) -> dict[str, Entry]:
         """Find the services that a plugin may start to use; those that are missing are left out."""

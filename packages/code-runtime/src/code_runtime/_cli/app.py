@@ -11,6 +11,7 @@ app = typer.Typer(
     help="Run programs that a language model wrote, against functions of your own.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    add_completion=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -52,10 +53,13 @@ def run(
     ] = None,
     language: Annotated[
         str | None,
-        typer.Option(help="typescript, python, … (default: by the suffix of FILE)."),
+        typer.Option(
+            metavar="NAME", help="typescript, python, … (default: by the suffix of FILE)."
+        ),
     ] = None,
     provider: Annotated[
-        str | None, typer.Option(help="A provider by its name, see `code-runtime providers`.")
+        str | None,
+        typer.Option(metavar="NAME", help="A provider by its name, see `code-runtime providers`."),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document and nothing else.")

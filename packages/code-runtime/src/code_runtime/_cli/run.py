@@ -164,9 +164,16 @@ async def _run(
                 await screen.wait_shown()
             tasks.cancel_scope.cancel()
     if problem is not None:
-        raise problem
+        raise _single(problem)
     assert outcome is not None
     return outcome
+
+
+def _single(error: Exception) -> Exception:
+    """Return the only error inside groups: a provider's own task group may have wrapped it."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 async def _watch_interrupts(

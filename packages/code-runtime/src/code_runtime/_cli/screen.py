@@ -44,6 +44,8 @@ class Screen:
         self._closing = False
         self._wake = anyio.Event()
         self._shown = anyio.Event()
+        # A thread of its own: bindings may have taken all that anyio allows.
+        self._thread = anyio.CapacityLimiter(1)
 
     def log(self, text: str) -> None:
         """Take one log entry; it is shown soon, in order."""
@@ -70,7 +72,9 @@ class Screen:
             last = self._closing
             batch, self._pending = self._pending, []
             try:
-                await anyio.to_thread.run_sync(self._paint, batch, last, abandon_on_cancel=True)
+                await anyio.to_thread.run_sync(
+                    self._paint, batch, last, abandon_on_cancel=True, limiter=self._thread
+                )
             except BrokenPipeError:
                 silence(self._out)
                 self._on_broken()
