@@ -78,4 +78,4 @@ def _descriptors() -> dict[str, str]:
 
 
 def _folders() -> set[str]:
-    return set(glob.glob(os.path.join(tempfile.gettempdir(), "code-runtime-*")))
+    return set(glob.glob(os.path.join(tempfile.gettempdir(), f"code-runtime-{os.getpid()}-*")))

@@ -167,9 +167,10 @@ def test_ctrl_c_out_of_the_block_ends_everything(backend: Backend, events: list[
 
 
 def test_open_runtime_works_under_a_running_event_loop(backend: Backend) -> None:
-    """A notebook: the calling thread runs an event loop of its own."""
+    """A notebook: the calling thread runs an event loop of its own, and Ctrl-C raises at once."""
 
     async def cell() -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         with open_runtime(Echo, backend=backend) as runtime:
             assert runtime.run(CodeRunRequest("echo")).ok
             with pytest.raises(KeyboardInterrupt):

@@ -2,7 +2,8 @@
  * The worker's own socket to Python: frames out by synchronous writes, frames in by the event loop.
  *
  * What a program printed before a hot loop, an exit or a kill must have left the process, so every frame
- * is written at once, with `fs.writeSync` on the socket's descriptor. While the socket is full the
+ * is written at once, with `fs.writevSync` on the socket's descriptor (`fs.writeSync` looks for errors on an
+ * object with a prototype, where a program can put some). While the socket is full the
  * thread sleeps, and takes in what Python sends: both sides may be writing to each other, and a side that
  * does not read would stop the other for good. Messages taken in that way are handed on later.
  */
@@ -36,7 +37,7 @@ import {
   readSync,
   utf8Slice,
   utf8Write,
-  writeSync,
+  writevSync,
 } from "./intrinsics.ts";
 
 const SCRATCH_BYTES = 65_536;
@@ -178,7 +179,7 @@ export class Channel {
     let waits = 0;
     while (at < to && this.#open) {
       try {
-        at += writeSync(this.#fd, bytes, at, to - at);
+        at += writevSync(this.#fd, [viewOf(bytes, at, to)]);
       } catch (error) {
         if (codeOf(error) === "EAGAIN") this.#waitForRoom(waits++);
         else if (codeOf(error) !== undefined) this.#lose();
@@ -191,7 +192,7 @@ export class Channel {
   /** Keeps the rest of a frame whose writing was cut by a full stack. */
   #keep(bytes: Uint8Array, from: number, to: number): void {
     const rest = allocUnsafeSlow(to - from);
-    copyBytes(rest, new Bytes(bufferOf(bytes), byteOffsetOf(bytes) + from, to - from), 0);
+    copyBytes(rest, viewOf(bytes, from, to), 0);
     this.#unfinished = rest;
   }
 
@@ -221,7 +222,7 @@ export class Channel {
 
   #push(buffer: Uint8Array, count: number): void {
     try {
-      this.#reader.push(new Bytes(bufferOf(buffer), byteOffsetOf(buffer), count));
+      this.#reader.push(viewOf(buffer, 0, count));
     } catch {
       this.#lose();
     }
@@ -266,6 +267,9 @@ export class Channel {
     this.#receiver.lost();
   }
 }
+
+const viewOf = (bytes: Uint8Array, from: number, to: number): Uint8Array =>
+  new Bytes(bufferOf(bytes), byteOffsetOf(bytes) + from, to - from);
 
 /** Puts the head of a LOG frame right before its text; tells where it starts. */
 function putLogHead(target: Uint8Array, textBytes: number): number {

@@ -82,6 +82,8 @@ export const weakGet = uncurry(WeakMap.prototype.get as Method<AnyWeakMap, [obje
 export const weakSet = uncurry(
   WeakMap.prototype.set as Method<AnyWeakMap, [object, unknown], unknown>,
 );
+const { species: speciesKey } = Symbol;
+const promiseSpecies = bare(getOwnPropertyDescriptor(Promise, speciesKey) as PropertyDescriptor);
 const promiseThenMethod = Promise.prototype.then;
 export const promiseThen = uncurry(
   promiseThenMethod as Method<
@@ -113,7 +115,7 @@ export const copyBytes = uncurry(
 );
 export const typeTagOf = getter<string | undefined>(Symbol.toStringTag);
 
-export const { readSync, writeSync } = fs;
+export const { readSync, writevSync } = fs;
 export const atomicsWait = Atomics.wait as (
   cell: Int32Array,
   index: number,
@@ -212,13 +214,14 @@ export function removeThen(): boolean {
 }
 
 /**
- * Give promises back their own `then`, for a completion that is a promise.
+ * Give promises back what `then` needs, for a completion that is a promise.
  *
  * @returns Whether they have it now.
  */
 export function restorePromises(): boolean {
   const then = restore(PromisePrototype, "then", promiseThenMethod);
-  return restore(PromisePrototype, "constructor", PromiseCtor) && then;
+  const constructor = restore(PromisePrototype, "constructor", PromiseCtor);
+  return defineProperty(PromiseCtor, speciesKey, promiseSpecies) && then && constructor;
 }
 
 function restore(target: object, key: string, value: unknown): boolean {

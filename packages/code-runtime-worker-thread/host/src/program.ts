@@ -11,7 +11,6 @@ import {
   byteLengthOf,
   defineProperty,
   listenerCount,
-  PromiseCtor,
   promiseThen,
   removeThen,
   restorePromises,
@@ -161,10 +160,11 @@ export class Run {
     }
     this.#watch();
     const promise = apply(body, undefined, values) as Promise<unknown>;
-    // `then` asks the promise for its constructor, which the program may have replaced.
+    // `then` makes its result with the promise's constructor, which the program may have replaced; with
+    // none it takes the language's own.
     defineProperty(promise, "constructor", {
       __proto__: null,
-      value: PromiseCtor,
+      value: undefined,
     } as PropertyDescriptor);
     promiseThen(
       promise,

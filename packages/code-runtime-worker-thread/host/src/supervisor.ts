@@ -15,6 +15,8 @@ export interface WorkerBoot {
   readonly socketPath: string;
   /** 16 bytes to present in HELLO. */
   readonly nonce: Uint8Array;
+  /** One shared cell where the worker counts the microseconds that it waited for room to write. */
+  readonly waited: Int32Array;
 }
 
 /** How often busy time is reported, in milliseconds. */
@@ -67,7 +69,7 @@ function rendered(error: unknown, heapMb: number): string {
 /** One worker and the run that it was given. */
 interface Live {
   readonly worker: Worker;
-  readonly heapMb: number;
+  readonly waited: Int32Array;
   run: number;
   busy: NodeJS.Timeout | undefined;
   error: string | null;
@@ -115,6 +117,7 @@ export class Supervisor {
       socketPath: utf8.decode(message.socketPath),
       // A copy: cloning a view clones the whole chunk below it.
       nonce: Uint8Array.from(message.nonce),
+      waited: new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT)),
     };
     const worker = new Worker(this.#workerUrl, {
       workerData,
@@ -126,7 +129,8 @@ export class Supervisor {
       stderr: false,
       trackUnmanagedFds: true,
     });
-    const live: Live = { worker, heapMb, run: 0, busy: undefined, error: null };
+    const { waited } = workerData;
+    const live: Live = { worker, waited, run: 0, busy: undefined, error: null };
     this.#live = live;
     worker.on("error", (error: unknown) => {
       live.error ??= renderWorkerError(error, heapMb);
@@ -159,11 +163,20 @@ export class Supervisor {
     }
   }
 
+  /** Reports the time since now that the worker's event loop was active, less its waits for room. */
   #reportBusy(live: Live): void {
     const active = (): number => live.worker.performance.eventLoopUtilization().active || 0;
     const before = active();
+    let seen = Atomics.load(live.waited, 0);
+    let waitedUs = 0;
+    let busyUs = 0;
     live.busy = setInterval(() => {
-      const busyUs = Math.max(0, Math.round((active() - before) * 1_000));
+      const waited = Atomics.load(live.waited, 0);
+      // The cell wraps around at 2^32; between two looks it moves by far less.
+      waitedUs += (waited - seen) >>> 0;
+      seen = waited;
+      // A wait is told when it ends, its active time before: the report must not go back.
+      busyUs = Math.max(busyUs, Math.round((active() - before) * 1_000 - waitedUs));
       this.#send(encodeFrame(KIND.BUSY, live.run, busyUs));
     }, BUSY_INTERVAL_MS);
   }

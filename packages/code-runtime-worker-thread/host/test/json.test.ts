@@ -156,7 +156,7 @@ const rest = "an object with hidden or symbol keys is not JSON";
 test.each([
   ["a hidden key", Object.defineProperty({}, "x", { value: 1 }), `$: ${rest}`],
   ["a symbol key", { [Symbol("s")]: 1 }, `$: ${rest}`],
-  ["a prototype", Object.create({ a: 1 }), "$: an instance of class Object is not JSON"],
+  ["a prototype", Object.create({ a: 1 }), "$: an object with a prototype of its own is not JSON"],
   [
     "a bare prototype",
     Object.create(Object.create(null)),

@@ -26,7 +26,7 @@ import anyio
 import anyio.abc
 
 from code_runtime._execution._sender import PacedSender
-from code_runtime._guarded import ExitStatus, GuardedProcess, Warden
+from code_runtime._guarded import ExitStatus, GuardedProcess, GuardError, Warden
 
 from . import _frames as frames
 from ._channel import FrameChannel
@@ -51,6 +51,17 @@ LOSS_TIMEOUT_S: Final = 0.5
 # What the main thread tells as the error of a worker whose heap is full.
 OUT_OF_HEAP: Final = "ERR_WORKER_OUT_OF_MEMORY"
 MAX_DETAIL_BYTES: Final = 1_048_576
+# Signals by which a process ends when V8 or the system gives up on it.
+_CRASH_SIGNALS: Final = frozenset(
+    {
+        signal.SIGILL,
+        signal.SIGTRAP,
+        signal.SIGABRT,
+        signal.SIGBUS,
+        signal.SIGFPE,
+        signal.SIGSEGV,
+    }
+)
 _CREDENTIALS: Final = struct.Struct("3i")
 
 
@@ -101,6 +112,7 @@ class NodeHost:
         self._retired: str | None = None
         self.worker_exit: WorkerExit | None = None
         self.died_by_itself = False
+        self.fatal_text: str | None = None
         self.run_count = 0
 
     @property
@@ -204,6 +216,8 @@ class NodeHost:
                 assert self._task_group is not None
                 self._task_group.start_soon(self._read_worker, self._worker)
                 await self._hello.wait()
+        except OSError as error:
+            raise HostBootError(self._retired or str(error)) from error
         finally:
             self._booting = None
             listener.close()
@@ -211,12 +225,7 @@ class NodeHost:
                 with suppress(OSError):
                     os.unlink(address)
         if not self._hello.is_set():
-            detail = self.worker_exit
-            raise HostBootError(
-                self._retired
-                or (detail and (detail.error or f"the worker ended with code {detail.exit_code}"))
-                or "the Node process ended before its worker was up"
-            )
+            raise HostBootError(self._boot_failure())
 
     async def begin(self, session: RunSession, directory: str, program: bytes) -> None:
         """Hand the program of a run to the process.
@@ -277,7 +286,10 @@ class NodeHost:
                 await self._worker_closed.wait()
         if self._task_group is not None:
             self._task_group.cancel_scope.cancel()
-        return await self.process.wait_exit()
+        status = await self.process.wait_exit()
+        # The text that Node prints when it dies; of a process that did not crash it is output.
+        self.fatal_text = self._stderr_filter.finish(crashed=status.signal in _CRASH_SIGNALS)
+        return status
 
     async def shut_down(self) -> None:
         """Kill the process and wait until `serve` has released everything; idempotent."""
@@ -291,13 +303,17 @@ class NodeHost:
         if self._task_group is not None:
             self._task_group.start_soon(_flush, sender)
 
-    def take_fatal_text(self, *, crashed: bool) -> str | None:
-        """Return what Node printed when it died; of a process that did not crash it is output."""
-        return self._stderr_filter.finish(crashed=crashed)
-
     def detach(self) -> None:
         """Forget the session: what still arrives belongs to no run."""
         self._session = None
+
+    def _boot_failure(self) -> str:
+        detail = self.worker_exit
+        if self._retired is not None:
+            return self._retired
+        if detail is None:
+            return "the Node process ended before its worker was up"
+        return detail.error or f"the worker ended with code {detail.exit_code}"
 
     async def _start_process(self) -> None:
         ours, theirs = socket.socketpair()
@@ -317,6 +333,8 @@ class NodeHost:
             )
         except OSError as error:
             raise HostBootError(f"{self._node.path}: {error.strerror or error}") from error
+        except GuardError as error:
+            raise HostBootError(str(error)) from error
         finally:
             theirs.close()
             os.close(out_write)

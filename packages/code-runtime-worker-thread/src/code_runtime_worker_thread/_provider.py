@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -9,8 +10,7 @@ from typing import Final, final
 
 import anyio
 import anyio.abc
-from code_runtime._ledger import settle_early
-from code_runtime._names import check_namespaces
+import anyio.to_thread
 
 from code_runtime import CodeRunRequest, CodeRunResult, CodeRuntime, Context
 from code_runtime._abort import render_reason
@@ -21,10 +21,14 @@ from code_runtime._errors import (
     RequestTypeError,
     RuntimeDisposedError,
 )
+from code_runtime._execution._calls import INLINE_BYTES
 from code_runtime._execution._settlement import Completed, Failed, Settlement
 from code_runtime._execution._threads import on_loop
 from code_runtime._execution._workspace import RunDirectories
 from code_runtime._guarded import ExitStatus, GuardError, open_warden
+from code_runtime._ledger import settle_early
+from code_runtime._lossless import encode
+from code_runtime._names import check_namespaces
 from code_runtime._text import describe
 from code_runtime._vocabulary import CodeRunFailure
 
@@ -155,45 +159,57 @@ class WorkerThreadCodeRuntime(CodeRuntime):
                 self._limiter.release_on_behalf_of(token)
 
     async def _run_assigned(self, request: CodeRunRequest, settlement: Settlement) -> CodeRunResult:
+        assert self._directories is not None
+        limits = [ms for ms in (self._config.max_wall_ms, request.max_wall_ms) if ms is not None]
+        wall_ms = min(limits, default=math.inf)
+        deadline_s = anyio.current_time() + wall_ms / 1000
+        program = await _encode_program(request.program)
+        try:
+            directory = self._directories.create()
+        except OSError as error:
+            settlement.decide(_not_started(f"no working directory: {error.strerror}"))
+            return self._early_result(settlement)
+        try:
+            host = await self._take_host(settlement, deadline_s)
+            if host is None:
+                settlement.decide(_wall_timeout(wall_ms))
+                return self._early_result(settlement)
+            assert self._pool is not None
+            assert self._task_group is not None
+            session = RunSession(
+                request, self._config, settlement, host, self._task_group, directory, program
+            )
+            try:
+                return await self._run_on(host, session, settlement, deadline_s, wall_ms)
+            finally:
+                self._pool.give_back(host)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._directories.remove(directory)
+
+    async def _take_host(self, settlement: Settlement, deadline_s: float) -> NodeHost | None:
+        """Return a host; None when the run is settled, or its time is over, before one is there."""
         assert self._pool is not None
-        deadline_s, wall_ms = self._deadline(request)
-        host: NodeHost | None = None
         if settlement.outcome is None:
             with anyio.CancelScope(deadline=deadline_s), settlement.interrupts():
                 try:
-                    host = await self._pool.take()
+                    return await self._pool.take()
                 except HostBootError as error:
-                    settlement.decide(Failed("worker-exit", f"worker did not start: {error}"))
-        if host is None:
-            settlement.decide(_wall_timeout(wall_ms))
-            return self._early_result(settlement)
-        try:
-            return await self._run_on(host, request, settlement, deadline_s, wall_ms)
-        finally:
-            self._pool.give_back(host)
+                    settlement.decide(_not_started(str(error)))
+        return None
 
     async def _run_on(
         self,
         host: NodeHost,
-        request: CodeRunRequest,
+        session: RunSession,
         settlement: Settlement,
         deadline_s: float,
-        wall_ms: float | None,
+        wall_ms: float,
     ) -> CodeRunResult:
-        assert self._task_group is not None
-        assert self._directories is not None
-        try:
-            directory = self._directories.create()
-        except OSError as error:
-            settlement.decide(
-                Failed("worker-exit", f"worker did not start: {error.strerror}: TMPDIR")
-            )
-            return self._early_result(settlement)
-        session = RunSession(request, self._config, settlement, host, self._task_group, directory)
         status: ExitStatus | None = None
         try:
-            await session.start()
             with anyio.CancelScope(deadline=deadline_s), settlement.interrupts():
+                await session.start()
                 await session.watch_silence()
                 await anyio.sleep_forever()
             settlement.decide(_wall_timeout(wall_ms))
@@ -204,19 +220,12 @@ class WorkerThreadCodeRuntime(CodeRuntime):
                 status = await _end(host, settlement)
                 await session.wait_calls()
                 host.detach()
-                await self._directories.remove(directory)
         result = await session.result(status)
         if session.fault is not None:
             raise session.fault
         if session.log_fault is not None:
             raise _with_result(session.log_fault, result)
         return result
-
-    def _deadline(self, request: CodeRunRequest) -> tuple[float, float | None]:
-        limits = [ms for ms in (self._config.max_wall_ms, request.max_wall_ms) if ms is not None]
-        if not limits:
-            return float("inf"), None
-        return anyio.current_time() + min(limits) / 1000, min(limits)
 
     def _early_result(self, settlement: Settlement) -> CodeRunResult:
         outcome = settlement.outcome
@@ -237,6 +246,12 @@ class WorkerThreadCodeRuntime(CodeRuntime):
                 await self._idle.wait()
             await pool.aclose()
         task_group.cancel_scope.cancel()
+
+
+async def _encode_program(program: str) -> bytes:
+    if len(program) <= INLINE_BYTES:
+        return encode(program)
+    return await anyio.to_thread.run_sync(encode, program)
 
 
 async def _end(host: NodeHost, settlement: Settlement) -> ExitStatus | None:
@@ -265,8 +280,12 @@ def _listen_to_signal(request: CodeRunRequest, settlement: Settlement) -> Callab
     return signal.add_listener(on_loop(abort))
 
 
-def _wall_timeout(wall_ms: float | None) -> Failed:
-    return Failed("timeout", f"wall-clock ceiling exceeded: {wall_ms or 0:g} ms")
+def _wall_timeout(wall_ms: float) -> Failed:
+    return Failed("timeout", f"wall-clock ceiling exceeded: {wall_ms:g} ms")
+
+
+def _not_started(reason: str) -> Failed:
+    return Failed("worker-exit", f"worker did not start: {reason}")
 
 
 def _with_result(error: BaseException, result: CodeRunResult) -> BaseException:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, final
 import anyio
 import anyio.abc
 import anyio.to_thread
-from code_runtime._ledger import OutputLedger
 
 from code_runtime._execution._calls import INLINE_BYTES, CallDesk
 from code_runtime._execution._journal import Journal
 from code_runtime._execution._logs import LogBook
 from code_runtime._execution._settlement import NO_VALUE, Completed, Failed, Lost, Settlement
 from code_runtime._guarded import ExitStatus
+from code_runtime._ledger import OutputLedger
 from code_runtime._lossless import LosslessJsonError, decode, encode
 from code_runtime._vocabulary import CodeRunFailure, CodeRunRequest, CodeRunResult, FailureKind
 
@@ -36,8 +36,6 @@ _CLAIMABLE: Final[dict[bytes, FailureKind]] = {
 # The main thread reports busy time every 25 ms; one that is silent for longer than this (stopped,
 # starved, or tampered with) leaves the worker busy for all that Python knows.
 SILENCE_S: Final = 1.0
-# Signals by which a process ends when V8 or the system gives up on it.
-_CRASH_SIGNALS: Final = frozenset({4, 5, 6, 7, 8, 11})
 
 
 @final
@@ -57,13 +55,14 @@ class RunSession:
         host: NodeHost,
         task_group: anyio.abc.TaskGroup,
         directory: str,
+        program: bytes,
     ) -> None:
         self.request = request
         self.directory = directory
         self._config = config
         self._settlement = settlement
         self._host = host
-        self._program = encode(request.program)
+        self._program = program
         self._ledger = OutputLedger(config.max_output_bytes)
         self._logs = LogBook(self._ledger, request.on_log, record=request.record)
         self._journal = Journal(record=request.record)
@@ -201,14 +200,12 @@ class RunSession:
             status: How the process ended, None when it lives on.
         """
         outcome = self._settlement.outcome
-        crashed = status is not None and status.signal in _CRASH_SIGNALS
-        fatal = self._host.take_fatal_text(crashed=crashed)
         if isinstance(outcome, Completed):
             return await self._completed(outcome.value_text)
         if isinstance(outcome, Failed):
             return self._failed(outcome.kind, outcome.message)
         assert isinstance(outcome, Lost)
-        return self._failed(*_explain(outcome, status, fatal, self._host))
+        return self._failed(*_explain(outcome, status, self._host))
 
     async def _completed(self, text: bytes) -> CodeRunResult:
         if text == NO_VALUE:
@@ -297,10 +294,9 @@ class RunSession:
             self._host.flush_later(sender)
 
 
-def _explain(
-    lost: Lost, status: ExitStatus | None, fatal: str | None, host: NodeHost
-) -> tuple[FailureKind, str]:
+def _explain(lost: Lost, status: ExitStatus | None, host: NodeHost) -> tuple[FailureKind, str]:
     config = host.config
+    fatal = host.fatal_text
     if status is not None and status.reason == "memory":
         return "worker-exit", (
             f"memory limit reached: the program and its processes used more than "

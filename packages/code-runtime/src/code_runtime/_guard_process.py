@@ -20,11 +20,8 @@ the program sends is ever read here.
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import fcntl
 import mmap
 import os
-import resource
 import select
 import signal
 import socket
@@ -32,11 +29,25 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from code_runtime._guard_proc import Hunt, Tree
+    from code_runtime._guard_program import (
+        PROGRAM_SOURCES,
+        SpawnRequest,
+        become_program,
+        describe_exit,
+        place_descriptors,
+        take_in_orphans,
+    )
 else:
     from _guard_proc import Hunt, Tree
+    from _guard_program import (
+        PROGRAM_SOURCES,
+        SpawnRequest,
+        become_program,
+        describe_exit,
+        place_descriptors,
+        take_in_orphans,
+    )
 
 # A silent guard is killed after 1 s, so it wakes three times in that time.
 _IDLE_MS = 300
@@ -47,30 +58,7 @@ _SWEEP_S = 0.5
 _CONFIRMATIONS = 3
 _CONFIRM_S = 0.004
 _MAX_COMMAND_BYTES = 4096
-_PR_SET_PDEATHSIG = 1
-_PR_SET_DUMPABLE = 4
-_PR_SET_CHILD_SUBREAPER = 36
-_libc = ctypes.CDLL(None, use_errno=True)
-_CHANNEL, _HOST, _WARDEN, _OUT, _ERR, _CONTROL = range(3, 9)
-
-
-class SpawnRequest:
-    """What the host asked for; descriptors are numbers in this process."""
-
-    def __init__(
-        self,
-        *,
-        argv: Sequence[bytes],
-        env: dict[bytes, bytes],
-        cwd: bytes,
-        rlimits: Sequence[tuple[int, int, int]],
-        descriptors: Sequence[int],
-    ) -> None:
-        self.argv = argv
-        self.env = env
-        self.cwd = cwd
-        self.rlimits = rlimits
-        self.descriptors = descriptors
+_CHANNEL, _HOST, _WARDEN = range(3, 6)
 
 
 class Guard:
@@ -146,16 +134,7 @@ class Guard:
             if pid == self._program:
                 self._program = None
                 self._is_killing = True
-                self._tell_exit(status, usage)
-
-    def _tell_exit(self, status: int, usage: resource.struct_rusage) -> None:
-        is_code = os.WIFEXITED(status)
-        number = os.WEXITSTATUS(status) if is_code else os.WTERMSIG(status)
-        self._tell(
-            f"exit {'code' if is_code else 'signal'} {number}"
-            f" {round(usage.ru_utime * 1e6)} {round(usage.ru_stime * 1e6)}"
-            f" {usage.ru_maxrss * 1024} {self._cause}"
-        )
+                self._tell(describe_exit(status, usage, self._cause))
 
     def _read_commands(self) -> None:
         try:
@@ -228,9 +207,9 @@ class Guard:
             self._tell(f"failed fork {error.errno}")
             return None
         if pid == 0:
-            _become_program(self._request, writer)
+            become_program(self._request, writer)
         os.close(writer)
-        for fd in (_OUT, _ERR, _CONTROL):
+        for fd in PROGRAM_SOURCES:
             os.close(fd)
         pidfd = os.pidfd_open(pid)
         failure = self._await_exec(reader)
@@ -266,91 +245,5 @@ def run_guard(
     channel, out, err, *control = request.descriptors
     # The program's control descriptor is optional; the null device keeps its place.
     sources = [0, 0, 0, channel, host_fd, warden_fd, out, err, *(control or [0])]
-    # First out of the way of the targets, then to them.
-    parked = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 32) for fd in sources]
-    for target, fd in enumerate(parked):
-        os.dup2(fd, target, inheritable=target < 3)
-    close_from(len(sources))
+    place_descriptors(sources)
     Guard(request, beats, slot).run()
-
-
-def close_from(first: int) -> None:
-    """Close every descriptor from a number on."""
-    # By name, not by range: some systems set the limit of descriptors to a billion.
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) >= first:
-            with contextlib.suppress(OSError):
-                os.close(int(name))
-
-
-def _become_program(request: SpawnRequest, writer: int) -> None:
-    """Execute the program, in a session of its own and with its own descriptors only."""
-    stage = "prepare"
-    try:
-        os.setsid()
-        # Safe here, because the guard has one thread: the signal follows the parent's thread.
-        _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        writer = fcntl.fcntl(writer, fcntl.F_DUPFD_CLOEXEC, 32)
-        os.dup2(_OUT, 1)
-        os.dup2(_ERR, 2)
-        if len(request.descriptors) > 3:
-            os.dup2(_CONTROL, 3)
-        else:
-            os.close(3)
-        os.dup2(writer, 4, inheritable=False)
-        writer = 4
-        close_from(5)
-        restore_signals()
-        os.umask(0o022)
-        stage = "rlimits"
-        for number, soft, hard in request.rlimits:
-            resource.setrlimit(number, (soft, hard))
-        stage = "cwd"
-        os.chdir(request.cwd)
-        stage = "exec"
-        os.execve(request.argv[0], list(request.argv), request.env)
-    except OSError as error:
-        os.write(writer, f"{stage} {error.errno}".encode("ascii"))
-    except BaseException:
-        os.write(writer, f"{stage} 22".encode("ascii"))
-    finally:
-        os._exit(127)
-
-
-def take_in_orphans() -> None:
-    """Become a subreaper, which a fork does not inherit.
-
-    Raises:
-        OSError: the system refuses.
-    """
-    if _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
-
-
-def refuse_tracers() -> None:
-    """Keep processes of the same user from tracing this one or opening its descriptors in /proc.
-
-    It does not hold against CAP_SYS_PTRACE, and an exec sets it back.
-    """
-    _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-
-
-_LEFT_ALONE = frozenset({signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGCONT})
-_FAULTS = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT})
-
-
-def ignore_signals() -> None:
-    """Ignore every signal that a program could send to stop this process politely."""
-    for number in signal.valid_signals() - _LEFT_ALONE - _FAULTS:
-        with contextlib.suppress(OSError, ValueError):
-            signal.signal(number, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-
-
-def restore_signals() -> None:
-    """Give every signal its default action, as a program expects at its start."""
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        with contextlib.suppress(OSError, ValueError):
-            signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -32,20 +32,22 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from code_runtime._guard_proc import Hunt, Tree, remove_tree, stat_of
-    from code_runtime._guard_process import (
+    from code_runtime._guard_process import run_guard
+    from code_runtime._guard_program import (
         SpawnRequest,
         ignore_signals,
+        parse_request,
         refuse_tracers,
-        run_guard,
         take_in_orphans,
     )
 else:
     from _guard_proc import Hunt, Tree, remove_tree, stat_of
-    from _guard_process import (
+    from _guard_process import run_guard
+    from _guard_program import (
         SpawnRequest,
         ignore_signals,
+        parse_request,
         refuse_tracers,
-        run_guard,
         take_in_orphans,
     )
 
@@ -226,7 +228,7 @@ class Warden:
         except OSError:
             pid = -1
         if pid == 0 and slot is not None:
-            self._be_guard(_request(fields, descriptors), slot)
+            self._be_guard(parse_request(fields, descriptors), slot)
         for fd in descriptors:
             os.close(fd)
         if slot is None:
@@ -263,19 +265,6 @@ class Warden:
             )
         finally:
             os._exit(0)
-
-
-def _request(fields: list[bytes], descriptors: list[int]) -> SpawnRequest:
-    _kind, _name, _count, cwd, rlimits, argument_count, *rest = fields
-    size = int(argument_count)
-    numbers = [int(number) for number in rlimits.split()]
-    return SpawnRequest(
-        argv=rest[:size],
-        env=dict(pair.split(b"=", 1) for pair in rest[size:]),
-        cwd=cwd,
-        rlimits=list(zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True)),
-        descriptors=descriptors,
-    )
 
 
 def _host_pidfd(host_pid: int) -> int:

@@ -20,13 +20,13 @@ import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import final
 
 import anyio
 from anyio.abc import TaskGroup
 
 from ._guarded_process import (
     MAX_LINE_BYTES,
+    NO_SIGNAL,
     ExitStatus,
     GuardedProcess,
     GuardError,
@@ -44,6 +44,7 @@ __all__ = [
     "open_warden",
 ]
 
+_IS_LINUX: bool = sys.platform == "linux"
 _SCRIPT = Path(__file__).with_name("_guard.py")
 # Generous, because a starved machine is no reason to fail; each is an answer of milliseconds.
 _READY_S = 10.0
@@ -53,7 +54,6 @@ _RESUME_S = 1.0
 _END_S = 2.0
 
 
-@final
 class Warden:
     """A warden process, which forks a guard for each program; made by `open_warden`."""
 
@@ -127,7 +127,7 @@ class Warden:
         descriptors = [stdout_fd, stderr_fd, *(() if control_fd is None else (control_fd,))]
         self._last_name += 1
         name = self._last_name
-        fields = _spawn_fields(name, argv, env, cwd, rlimits or {}, len(descriptors) + 1)
+        fields = spawn_fields(name, argv, env, cwd, rlimits or {}, len(descriptors) + 1)
         if not self.alive:
             raise GuardError(action, "the warden is closed", "a living one")
         ours, theirs = socket.socketpair()
@@ -217,7 +217,7 @@ class Warden:
         self, data: memoryview, rights: list[tuple[int, int, array.array[int]]]
     ) -> memoryview:
         try:
-            return data[self._channel.sendmsg([data], rights, socket.MSG_NOSIGNAL) :]
+            return data[self._channel.sendmsg([data], rights, NO_SIGNAL) :]
         except BlockingIOError:
             await anyio.wait_writable(self._channel)
             return data
@@ -304,6 +304,9 @@ async def open_warden(
 ) -> AsyncIterator[Warden]:
     """Start a warden; end it, with every program under it, on leaving the block.
 
+    On macOS, which is not tested, there is no warden: each program has a watcher and is killed by
+    its process group, memory is not watched, and `remove_on_exit` does nothing.
+
     Args:
         python: the interpreter for warden and guards (CPython 3.11 or later); the host's own
             without it.
@@ -311,10 +314,14 @@ async def open_warden(
             keeps it: the host deletes it itself.
 
     Raises:
-        GuardError: the warden cannot start, or the platform has no subreaper.
+        GuardError: the warden cannot start, or the platform is neither Linux nor macOS.
     """
-    if sys.platform != "linux":
-        raise GuardError("start a warden", f"platform {sys.platform!r}", "'linux'")
+    if not _IS_LINUX:
+        from ._guarded_portable import open_portable_warden
+
+        async with open_portable_warden(python=python) as portable:
+            yield portable
+        return
     failure: Exception | None = None
     process, channel = _start(python or sys.executable, remove_on_exit)
     async with anyio.create_task_group() as tasks:
@@ -362,7 +369,7 @@ def _start(
     return process, ours
 
 
-def _spawn_fields(
+def spawn_fields(
     name: int,
     argv: Sequence[str],
     env: Mapping[str, str],
@@ -370,6 +377,7 @@ def _spawn_fields(
     rlimits: Mapping[int, tuple[int, int]],
     descriptor_count: int,
 ) -> list[bytes]:
+    """Word a spawn request; raise ValueError for one that cannot be sent."""
     if not argv or not os.path.isabs(argv[0]):
         raise ValueError(
             f"Cannot start a program: argv is {list(argv)!r}, expected an absolute path first"

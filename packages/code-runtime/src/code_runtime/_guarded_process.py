@@ -22,6 +22,9 @@ from ._guard_proc import kill_stray
 
 MAX_LINE_BYTES = 65_536
 _RECEIVE_BYTES = 4096
+# Missing on macOS, where Python ignores the signal and new descriptors are closed on exec below.
+NO_SIGNAL: int = getattr(socket, "MSG_NOSIGNAL", 0)
+_CLOSE_ON_EXEC: int = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 # Each step of a kill: the guard, then the warden. Both answer in a few milliseconds or not at all.
 _PATIENCE_S = 1.0
 _ANSWER_S = 2.0
@@ -125,8 +128,15 @@ class GuardedProcess:
     """
 
     def __init__(
-        self, name: int, path: str, channel: socket.socket, pipes: frozenset[tuple[int, int]]
+        self,
+        name: int,
+        path: str,
+        channel: socket.socket,
+        pipes: frozenset[tuple[int, int]],
+        *,
+        has_pidfds: bool = True,
     ) -> None:
+        self._has_pidfds = has_pidfds
         self._name = name
         self._path = path
         self._channel = channel
@@ -259,7 +269,7 @@ class GuardedProcess:
         # A line that a frozen guard cannot take is lost; whoever needs an answer has a deadline.
         if not self._is_finished:
             with contextlib.suppress(OSError):
-                self._channel.send(line, socket.MSG_NOSIGNAL)
+                self._channel.send(line, NO_SIGNAL)
 
     async def _ask(self, command: bytes, queue: deque[_Answer]) -> int:
         action = f"{command.decode().strip()} below a program"
@@ -325,11 +335,12 @@ class GuardedProcess:
         kind = words[0]
         if kind == b"started" and not self._started.is_set():
             guard_pid, pid = number(words[1]), number(words[2])
-            if len(descriptors) != 2:
+            if len(descriptors) != (2 if self._has_pidfds else 0):
                 raise ValueError(descriptors)
             self._guard_pid, self._pid = guard_pid, pid
-            self._pidfd, self._guard_fd = descriptors
-            descriptors.clear()
+            if descriptors:
+                self._pidfd, self._guard_fd = descriptors
+                descriptors.clear()
             self._started.set()
         elif kind == b"failed" and not self._started.is_set():
             error = number(words[2])
@@ -398,6 +409,10 @@ class GuardedProcess:
             # Its own descriptor, because a native cancellation of asyncio leaves the thread behind.
             own = os.dup(self._pidfd)
             await to_thread.run_sync(_kill_stray, self._pid, own, self._pipes)
+        elif self._pid and not self._has_pidfds and self._status is None:
+            # Its guard did not reap it, so the number is still the program's.
+            with contextlib.suppress(OSError):
+                os.killpg(self._pid, signal.SIGKILL)
         self._settle_lost()
         self._scope.cancel()
 
@@ -448,12 +463,15 @@ def receive_with_descriptors(
 ) -> tuple[bytes, list[int]]:
     """Receive bytes and the descriptors that came with them, closed on exec."""
     space = socket.CMSG_SPACE(most * 4)
-    data, ancillary, _flags, _address = channel.recvmsg(size, space, socket.MSG_CMSG_CLOEXEC)
+    data, ancillary, _flags, _address = channel.recvmsg(size, space, _CLOSE_ON_EXEC)
     descriptors: list[int] = []
     for level, kind, payload in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             whole = len(payload) - len(payload) % 4
             descriptors += memoryview(payload[:whole]).cast("i").tolist()
+    if not _CLOSE_ON_EXEC:
+        for fd in descriptors:
+            os.set_inheritable(fd, False)
     return data, descriptors
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 import threading
 from collections.abc import Callable
-from functools import partial
-
-import sniffio
 
 
 def on_loop(function: Callable[[], None]) -> Callable[[], None]:
@@ -31,10 +30,10 @@ def on_loop(function: Callable[[], None]) -> Callable[[], None]:
 
 
 def _scheduler() -> Callable[[Callable[[], None]], object]:
-    if sniffio.current_async_library() == "trio":
-        import trio
-
-        return partial(trio.lowlevel.current_trio_token().run_sync_soon)
-    import asyncio
-
-    return partial(asyncio.get_running_loop().call_soon_threadsafe)
+    # trio is asked first: a loop of asyncio may run around it (guest mode).
+    trio = sys.modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_run():
+        run_sync_soon: Callable[[Callable[[], None]], object]
+        run_sync_soon = trio.lowlevel.current_trio_token().run_sync_soon
+        return run_sync_soon
+    return asyncio.get_running_loop().call_soon_threadsafe

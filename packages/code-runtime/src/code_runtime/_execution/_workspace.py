@@ -21,7 +21,7 @@ class RunDirectories:
     __slots__ = ("_next", "path")
 
     def __init__(self) -> None:
-        self.path = tempfile.mkdtemp(prefix="code-runtime-")
+        self.path = tempfile.mkdtemp(prefix=f"code-runtime-{os.getpid()}-")
         self._next = 0
 
     def create(self) -> str:

@@ -1,0 +1,163 @@
+"""Start a program from its guard: what was asked for, and the way from a fork to an exec.
+
+Standard library only; loaded by path in guard processes, on Linux and macOS.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import resource
+import signal
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
+_PR_SET_CHILD_SUBREAPER = 36
+_IS_LINUX: bool = sys.platform == "linux"
+_libc = ctypes.CDLL(None, use_errno=True)
+# Where a guard holds what becomes the program's descriptors 1, 2 and 3.
+PROGRAM_SOURCES = (_OUT, _ERR, _CONTROL) = (6, 7, 8)
+
+
+class SpawnRequest:
+    """What the host asked for; descriptors are numbers in this process."""
+
+    def __init__(
+        self,
+        *,
+        argv: Sequence[bytes],
+        env: dict[bytes, bytes],
+        cwd: bytes,
+        rlimits: Sequence[tuple[int, int, int]],
+        descriptors: Sequence[int],
+    ) -> None:
+        self.argv = argv
+        self.env = env
+        self.cwd = cwd
+        self.rlimits = rlimits
+        self.descriptors = descriptors
+
+
+def parse_request(fields: list[bytes], descriptors: list[int]) -> SpawnRequest:
+    """Read the fields of a spawn request (see `_guard_warden`)."""
+    _kind, _name, _count, cwd, rlimits, argument_count, *rest = fields
+    size = int(argument_count)
+    numbers = [int(number) for number in rlimits.split()]
+    return SpawnRequest(
+        argv=rest[:size],
+        env=dict(pair.split(b"=", 1) for pair in rest[size:]),
+        cwd=cwd,
+        rlimits=list(zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True)),
+        descriptors=descriptors,
+    )
+
+
+def describe_exit(status: int, usage: resource.struct_rusage, cause: str) -> str:
+    """Word the guard's message on the end of the program."""
+    is_code = os.WIFEXITED(status)
+    number = os.WEXITSTATUS(status) if is_code else os.WTERMSIG(status)
+    maxrss_unit_bytes = 1024 if _IS_LINUX else 1
+    return (
+        f"exit {'code' if is_code else 'signal'} {number}"
+        f" {round(usage.ru_utime * 1e6)} {round(usage.ru_stime * 1e6)}"
+        f" {usage.ru_maxrss * maxrss_unit_bytes} {cause}"
+    )
+
+
+def place_descriptors(sources: Sequence[int]) -> None:
+    """Give these descriptors the numbers from 0 on, and close all others."""
+    # First out of the way of the targets, then to them.
+    parked = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 32) for fd in sources]
+    for target, fd in enumerate(parked):
+        os.dup2(fd, target, inheritable=target < 3)
+    close_from(len(sources))
+
+
+def close_from(first: int) -> None:
+    """Close every descriptor from a number on."""
+    # By name, not by range: some systems set the limit of descriptors to a billion.
+    for name in os.listdir("/proc/self/fd" if _IS_LINUX else "/dev/fd"):
+        if int(name) >= first:
+            with contextlib.suppress(OSError):
+                os.close(int(name))
+
+
+def become_program(request: SpawnRequest, writer: int) -> None:
+    """Execute the program, in a session of its own and with its own descriptors only."""
+    stage = "prepare"
+    try:
+        os.setsid()
+        # Safe here, because the guard has one thread: the signal follows the parent's thread.
+        if _IS_LINUX:
+            _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        writer = fcntl.fcntl(writer, fcntl.F_DUPFD_CLOEXEC, 32)
+        os.dup2(_OUT, 1)
+        os.dup2(_ERR, 2)
+        if len(request.descriptors) > 3:
+            os.dup2(_CONTROL, 3)
+        else:
+            os.close(3)
+        os.dup2(writer, 4, inheritable=False)
+        writer = 4
+        close_from(5)
+        restore_signals()
+        os.umask(0o022)
+        stage = "rlimits"
+        for number, soft, hard in request.rlimits:
+            resource.setrlimit(number, (soft, hard))
+        stage = "cwd"
+        os.chdir(request.cwd)
+        stage = "exec"
+        os.execve(request.argv[0], list(request.argv), request.env)
+    except OSError as error:
+        os.write(writer, f"{stage} {error.errno}".encode("ascii"))
+    except BaseException:
+        os.write(writer, f"{stage} 22".encode("ascii"))
+    finally:
+        os._exit(127)
+
+
+def take_in_orphans() -> None:
+    """Become a subreaper, which a fork does not inherit.
+
+    Raises:
+        OSError: the system refuses.
+    """
+    if _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def refuse_tracers() -> None:
+    """Keep processes of the same user from tracing this one or opening its descriptors in /proc.
+
+    It does not hold against CAP_SYS_PTRACE, and an exec sets it back.
+    """
+    _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+_LEFT_ALONE = frozenset({signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGCONT})
+_FAULTS = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT})
+
+
+def ignore_signals() -> None:
+    """Ignore every signal that a program could send to stop this process politely."""
+    for number in signal.valid_signals() - _LEFT_ALONE - _FAULTS:
+        with contextlib.suppress(OSError, ValueError):
+            signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def restore_signals() -> None:
+    """Give every signal its default action, as a program expects at its start."""
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        with contextlib.suppress(OSError, ValueError):
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -1,0 +1,104 @@
+"""What is built is what a user installs: wheels, sdists, and wheels from the sdists."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("code-runtime", "code-runtime-worker-thread")
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build both packages from copies of their folders, so that nothing outside can be reached."""
+    out = tmp_path_factory.mktemp("dist")
+    for name in PACKAGES:
+        source = tmp_path_factory.mktemp(name) / name
+        shutil.copytree(
+            ROOT / "packages" / name, source, ignore=shutil.ignore_patterns("node_modules", "dist")
+        )
+        # The default of `build`: an sdist, then the wheel from it. hatchling is installed.
+        run(sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(source))
+    return out
+
+
+def run(*argv: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(
+        argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def source_files(package: str, module: str) -> set[str]:
+    src = ROOT / "packages" / package / "src"
+    return {
+        str(path.relative_to(src))
+        for path in (src / module).rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_wheel_holds_every_source_file_and_nothing_else(built: Path, package: str) -> None:
+    module = package.replace("-", "_")
+    (wheel,) = built.glob(f"{module}-0*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert names == source_files(package, module)
+    assert f"{module}/py.typed" in names
+
+
+def test_sdist_of_the_provider_holds_sources_and_built_javascript(built: Path) -> None:
+    (sdist,) = built.glob("code_runtime_worker_thread-0*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
+    assert {
+        "src/code_runtime_worker_thread/_js/host.mjs",
+        "src/code_runtime_worker_thread/_js/worker.mjs",
+        "host/src/main.ts",
+        "host/src/worker.ts",
+        "scripts/build.mjs",
+        "hatch_build.py",
+        "LICENSE",
+        "README.md",
+    } <= names
+    assert not [name for name in names if "node_modules" in name or name.startswith("tests/")]
+
+
+def readme_block() -> tuple[str, str]:
+    """Return the first program of the README and the output that it shows."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    program = text.split("```python\n", 1)[1].split("```", 1)[0]
+    output = text.split("```python\n", 1)[1].split("```\n", 2)[2].split("```", 1)[0]
+    return program, output
+
+
+def test_readme_block_runs_from_the_wheels_in_a_new_environment(
+    built: Path, tmp_path: Path
+) -> None:
+    """Without this checkout, without system Node, with nothing but the package index."""
+    program, output = readme_block()
+    assert 10 <= len(program.strip().splitlines()) <= 20
+    environment = tmp_path / "env"
+    run(sys.executable, "-m", "venv", str(environment))
+    python = str(environment / "bin" / "python")
+    wheels = [str(path) for path in built.glob("*.whl")]
+    # The resolver's index settings come from the machine; the warnings of pip are its own.
+    run(python, "-m", "pip", "install", "--quiet", *wheels)
+    clean = {
+        name: value for name, value in os.environ.items() if name in ("HOME", "TMPDIR", "LANG")
+    }
+    shown = run(python, "-c", program, cwd=tmp_path, env=clean)
+    assert shown == output
+    doctor = run(str(environment / "bin" / "code-runtime"), "providers", cwd=tmp_path, env=clean)
+    assert "worker-thread" in doctor
