@@ -214,6 +214,22 @@ async def test_freezing_the_guard_does_not_protect_the_program(provider: Provide
     assert (result.logs, result.error.kind) == (["a"], "timeout")
 
 
+async def test_killing_the_warden_ends_the_run_and_a_new_one_takes_over(
+    runtime: CodeRuntime,
+) -> None:
+    result = await attack(
+        runtime,
+        """
+        const fs = await import("node:fs");
+        const parent = (pid) => Number(/PPid:\\s+(\\d+)/.exec(fs.readFileSync(`/proc/${pid}/status`, "utf8"))[1]);
+        console.log("a"); process.kill(parent(process.ppid), "SIGKILL");
+        process.kill(process.ppid, "SIGKILL"); for (;;);
+        """,
+    )
+    assert result.error is not None
+    assert (result.logs, result.error.kind) == (["a"], "worker-exit")
+
+
 async def test_deep_parentheses_end_their_own_run(runtime: CodeRuntime) -> None:
     """The stripper's WASM breaks for good; the next program is fine."""
     result = await attack(runtime, "return " + "(" * 2000 + "1" + ")" * 2000)

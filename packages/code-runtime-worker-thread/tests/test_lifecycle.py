@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import threading
-from pathlib import Path
 
 import anyio
 import anyio.lowlevel
@@ -311,7 +310,7 @@ async def test_working_directory_is_private_empty_and_gone_afterwards(run: Run) 
     cwd, tmpdir, before, env = result.value
     assert isinstance(cwd, str)
     assert (tmpdir, before, env) == (cwd, [], f'{{"TMPDIR":"{cwd}"}}')
-    assert not Path(cwd).exists()
+    assert not await anyio.Path(cwd).exists()
 
 
 async def test_a_forked_copy_of_the_host_is_refused(runtime: CodeRuntime) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from code_runtime._ledger import OutputLedger, limit_message, settle_early
@@ -134,6 +134,7 @@ def combined(logs: list[str]) -> list[str]:
     ]
 
 
+@settings(deadline=None)  # a loaded machine is no fault
 @given(st.integers(4, 120), st.lists(text, max_size=8))
 def test_ledger_equals_a_naive_one(cap: int, entries: list[str]) -> None:
     """WT-067, WT-069, WT-079, WT-081."""

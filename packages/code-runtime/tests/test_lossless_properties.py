@@ -83,6 +83,7 @@ def exact_encode(value: object) -> bytes:
     return b"".join(_lossless._pieces(value))
 
 
+@settings(deadline=None)  # a loaded machine is no fault
 @given(values)
 @example([1.0, 1e21, 1e-7, 5e-324, 0.1, 2**60, 1e22, 123456789.125])
 def test_lossless_round_trip_keeps_values_and_types(value: Any) -> None:
@@ -93,6 +94,7 @@ def test_lossless_round_trip_keeps_values_and_types(value: Any) -> None:
     assert typed(_lossless._decode_exact(encode(value).decode())) == expected
 
 
+@settings(deadline=None)  # a loaded machine is no fault
 @given(values | values_with_surrogates)
 def test_lossless_lanes_write_the_same_bytes(value: Any) -> None:
     if not keys_stay_apart(value):
@@ -116,6 +118,7 @@ plain_values: Any = st.recursive(
 )
 
 
+@settings(deadline=None)  # a loaded machine is no fault
 @given(plain_values)
 def test_lossless_fast_lane_takes_plain_values(value: Any) -> None:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
@@ -123,6 +126,7 @@ def test_lossless_fast_lane_takes_plain_values(value: Any) -> None:
     assert sum(_lossless._group_costs(value)) == len(text)
 
 
+@settings(deadline=None)  # a loaded machine is no fault
 @given(values, st.sampled_from([None, 1, "\t"]), st.booleans())
 def test_lossless_decode_takes_any_spelling(value: Any, indent: Any, ascii_only: bool) -> None:
     """SC-029: white space, escapes and other number spellings change nothing."""
@@ -134,6 +138,7 @@ def test_lossless_decode_takes_any_spelling(value: Any, indent: Any, ascii_only:
     assert typed(decode(text)) == typed(normal(value))
 
 
+@settings(deadline=None)  # a loaded machine is no fault
 @given(st.text(st.sampled_from('[]{},:"\\ \n01-.eEtrufalsn€')) | values.map(repr))
 def test_lossless_lanes_accept_the_same_texts(text: str) -> None:
     """SC-029: hostile text is refused with the one error of this module."""
@@ -169,6 +174,7 @@ def oracle_cost(text: str) -> int:
     return total
 
 
+@settings(deadline=None)  # a loaded machine is no fault
 @given(texts | surrogates | st.text(), st.integers(-1, 60))
 def test_lossless_string_cost_equals_a_table(text: str, limit: int) -> None:
     """WT-065."""
@@ -177,8 +183,8 @@ def test_lossless_string_cost_equals_a_table(text: str, limit: int) -> None:
     assert string_cost(text, limit) == (cost if cost <= limit else None)
 
 
+@settings(deadline=None)  # a loaded machine is no fault
 @given(texts | surrogates, st.integers(-1, 40), st.sampled_from([1, 2, 3, 8_192]))
-@settings(max_examples=300)
 def test_lossless_fitting_prefix_is_the_longest(text: str, budget: int, piece: int) -> None:
     """WT-078; the size of the pieces that a long string is read in makes no difference."""
     before = _lossless._PIECE

@@ -16,6 +16,7 @@ from code_runtime import (
     CodeRuntime,
     ConfigError,
     Context,
+    ContextStateError,
     PluginNotFoundError,
     RuntimeDisposedError,
     Service,
@@ -177,8 +178,23 @@ def test_open_runtime_works_under_a_running_event_loop(backend: Backend) -> None
                 runtime.run(CodeRunRequest("interrupt"))
             assert runtime.run(CodeRunRequest("echo")).ok
 
-    for outer in ("asyncio", "trio"):
-        anyio.run(cell, backend=outer)
+    anyio.run(cell, backend="asyncio")
+    if backend == "asyncio":
+        anyio.run(cell, backend="trio")
+
+
+def test_open_runtime_refuses_trio_inside_trio(events: list[str]) -> None:
+    async def cell() -> None:
+        with open_runtime(Echo, backend="trio"):
+            raise AssertionError
+
+    with pytest.raises(ContextStateError) as caught:
+        anyio.run(cell, backend="trio")
+    assert str(caught.value) == (
+        "Cannot open a runtime for blocking use: this thread runs a trio event loop, "
+        "expected `async with Context()` there, or backend='asyncio'"
+    )
+    assert events == []
 
 
 def test_end_of_the_block_ends_a_run_of_another_thread(backend: Backend, events: list[str]) -> None:

@@ -6,7 +6,7 @@
  */
 
 import type { Channel } from "./channel.ts";
-import { KIND, MAX_BODY_BYTES } from "./frames.ts";
+import { KIND } from "./frames.ts";
 import {
   construct,
   defineProperty,
@@ -17,6 +17,7 @@ import {
   mapDelete,
   mapGet,
   mapSet,
+  needStack,
   PromiseCtor,
   slice,
   WeakMapCtor,
@@ -25,6 +26,7 @@ import {
   withoutThen,
 } from "./intrinsics.ts";
 import { decode, type Encoded, encode } from "./json.ts";
+import { MAX_ITEM_BYTES } from "./output.ts";
 import { framesOf, type Moment, takeMoment } from "./stack.ts";
 
 /** One namespace as the RUN frame describes it. */
@@ -53,8 +55,6 @@ interface Call {
   readonly reject: (reason: unknown) => void;
 }
 
-/** Room that a CALL frame leaves for its argument. */
-const MAX_ARGUMENT_BYTES = MAX_BODY_BYTES - 65_536;
 const MAX_LISTED = 20;
 
 /** Declares a property of an object that a program may hold. */
@@ -85,7 +85,9 @@ const encodeTarget = (namespace: string, name: string): Uint8Array =>
   new TextEncoder().encode(JSON.stringify([namespace, name]));
 
 const shownMember = (namespace: string, name: string): string =>
-  /^[A-Za-z_$][\w$]*$/.test(name) ? `${namespace}.${name}` : `${namespace}[${JSON.stringify(name)}]`;
+  /^[A-Za-z_$][\w$]*$/.test(name)
+    ? `${namespace}.${name}`
+    : `${namespace}[${JSON.stringify(name)}]`;
 
 /** Owns the namespaces of one run and settles their calls. */
 export class Bindings {
@@ -137,8 +139,10 @@ export class Bindings {
   }
 
   #call(member: Member, values: readonly unknown[], above: (...v: unknown[]) => unknown): unknown {
+    // A full stack is the program's own error, not one of its argument.
+    needStack();
     if (values.length > 1) return this.#refuse(member, above, tooMany(member, values.length));
-    const encoded = encode(values[0], MAX_ARGUMENT_BYTES, this.describe);
+    const encoded = encode(values[0], MAX_ITEM_BYTES, this.describe);
     if (encoded.kind !== "bytes") {
       return this.#refuse(member, above, argumentText(member, values.length, encoded));
     }
@@ -276,7 +280,7 @@ function tooMany(member: Member, count: number): string {
 function argumentText(member: Member, count: number, encoded: Encoded): string {
   const start = `Cannot call ${member.shown}: `;
   if (encoded.kind !== "lossy") {
-    return `${start}the argument is larger than ${MAX_ARGUMENT_BYTES} bytes`;
+    return `${start}the argument is larger than ${MAX_ITEM_BYTES} bytes`;
   }
   if (count === 0) {
     return `${start}no argument, expected one that is lossless JSON: write ${member.shown}({}) if it takes none`;

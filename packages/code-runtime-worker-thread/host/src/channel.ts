@@ -8,10 +8,10 @@
  * does not read would stop the other for good. Messages taken in that way are handed on later.
  */
 
-import net, { type Socket } from "node:net";
+import net from "node:net";
 import {
-  FrameReader,
   type FieldsOf,
+  FrameReader,
   frameSize,
   KIND,
   type Kind,
@@ -77,7 +77,6 @@ export class Channel {
   readonly #inbound = allocUnsafeSlow(INBOUND_BYTES);
   readonly #sleeper = new Int32Array(new SharedArrayBuffer(4));
   readonly #waited: Int32Array | undefined;
-  #socket: Socket | undefined;
   #fd = -1;
   #open = false;
   #unfinished: Uint8Array | undefined;
@@ -109,7 +108,10 @@ export class Channel {
       return true;
     };
     // `onread` hands over the bytes without a Readable: less to run, and less for a program to replace.
-    const socket = net.connect({ path, onread: { buffer: allocUnsafeSlow(INBOUND_BYTES), callback } });
+    const socket = net.connect({
+      path,
+      onread: { buffer: allocUnsafeSlow(INBOUND_BYTES), callback },
+    });
     socket.on("connect", () => {
       this.#fd = (socket as unknown as { _handle: { fd: number } })._handle.fd;
       this.#open = true;
@@ -118,7 +120,6 @@ export class Channel {
     socket.on("error", lost);
     socket.on("end", lost);
     socket.on("close", lost);
-    this.#socket = socket;
   }
 
   /** Whether frames still go out. */
@@ -184,7 +185,10 @@ export class Channel {
         if (codeOf(error) === "EAGAIN") this.#waitForRoom(waits++);
         else if (codeOf(error) !== undefined) this.#lose();
         else if (at === from) throw error;
-        else return this.#keep(bytes, at, to);
+        else {
+          this.#keep(bytes, at, to);
+          return;
+        }
       }
     }
   }
@@ -215,7 +219,10 @@ export class Channel {
         if (codeOf(error) !== "EAGAIN") this.#lose();
         return;
       }
-      if (count === 0) return this.#lose();
+      if (count === 0) {
+        this.#lose();
+        return;
+      }
       this.#push(this.#inbound, count);
     }
   }

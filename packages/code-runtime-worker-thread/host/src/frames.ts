@@ -36,7 +36,7 @@ export const FRAMES = {
     fields: [
       ["socketPath", "bytes"],
       ["nonce", "bytes"],
-      ["heapMb", "uint"],
+      ["heapBytes", "uint"],
     ],
   },
   PREPARE: {

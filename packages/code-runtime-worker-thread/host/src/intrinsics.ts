@@ -51,7 +51,7 @@ export const ErrorPrototype = Error.prototype;
 export const PromisePrototype = Promise.prototype;
 
 export const { isArray } = Array;
-export const { isSafeInteger } = Number;
+export const { isNaN: isNotANumber, isSafeInteger, MAX_SAFE_INTEGER } = Number;
 export const { max, min } = Math;
 export const { freeze, keys: objectKeys } = Object;
 export const { parse: jsonParse } = JSON;
@@ -122,11 +122,7 @@ export const atomicsWait = Atomics.wait as (
   value: number,
   timeoutMs: number,
 ) => string;
-export const atomicsAdd = Atomics.add as (
-  cell: Int32Array,
-  index: number,
-  value: number,
-) => number;
+export const atomicsAdd = Atomics.add as (cell: Int32Array, index: number, value: number) => number;
 export const now = performance.now.bind(performance);
 export const { nextTick } = process;
 export const microtask = queueMicrotask;
@@ -220,8 +216,8 @@ export function removeThen(): boolean {
  */
 export function restorePromises(): boolean {
   const then = restore(PromisePrototype, "then", promiseThenMethod);
-  const constructor = restore(PromisePrototype, "constructor", PromiseCtor);
-  return defineProperty(PromiseCtor, speciesKey, promiseSpecies) && then && constructor;
+  const made = restore(PromisePrototype, "constructor", PromiseCtor);
+  return defineProperty(PromiseCtor, speciesKey, promiseSpecies) && then && made;
 }
 
 function restore(target: object, key: string, value: unknown): boolean {

@@ -22,6 +22,7 @@ import {
   getPrototypeOf,
   hasOwn,
   isArray,
+  isNotANumber,
   isPromise,
   isSafeInteger,
   jsonParse,
@@ -44,7 +45,12 @@ import {
 /** What {@link encode} gives: the bytes, a part that is not JSON, or too many bytes. */
 export type Encoded =
   | { readonly kind: "bytes"; readonly bytes: Uint8Array }
-  | { readonly kind: "lossy"; readonly path: string; readonly reason: string; readonly hint: string }
+  | {
+      readonly kind: "lossy";
+      readonly path: string;
+      readonly reason: string;
+      readonly hint: string;
+    }
   | { readonly kind: "limit" };
 
 /** Describes a promise for a refusal; the bindings know which call it is. */
@@ -160,16 +166,17 @@ const fault = (what: string): Fault => ({
 /** Tells whether a constructor is the native one of some realm, by the text that V8 prints for it. */
 function isNative(value: unknown, name: string): boolean {
   return (
-    typeof value === "function" && functionToString(value) === `function ${name}() { [native code] }`
+    typeof value === "function" &&
+    functionToString(value) === `function ${name}() { [native code] }`
   );
 }
 
 /** Tells whether a prototype is the one of plain objects or arrays in another realm. */
 function isForeign(prototype: object, name: "Object" | "Array"): boolean {
-  const constructor = getOwnPropertyDescriptor(prototype, "constructor");
-  if (constructor === undefined || !hasOwn(constructor, "value")) return false;
-  if (!isNative(constructor.value, name)) return false;
-  const back = getOwnPropertyDescriptor(constructor.value as object, "prototype");
+  const made = getOwnPropertyDescriptor(prototype, "constructor");
+  if (made === undefined || !hasOwn(made, "value")) return false;
+  if (!isNative(made.value, name)) return false;
+  const back = getOwnPropertyDescriptor(made.value as object, "prototype");
   return back !== undefined && hasOwn(back, "value") && back.value === prototype;
 }
 
@@ -177,9 +184,9 @@ function isForeign(prototype: object, name: "Object" | "Array"): boolean {
 function className(value: object, prototype: object | null): string {
   const tag = slice(objectToString(value), 8, -1);
   if (tag !== "Object" || prototype === null) return cut(tag, 60);
-  const constructor = getOwnPropertyDescriptor(prototype, "constructor")?.value as unknown;
-  if (typeof constructor !== "function") return "an object with a prototype of its own";
-  const name = getOwnPropertyDescriptor(constructor, "name")?.value as unknown;
+  const made = getOwnPropertyDescriptor(prototype, "constructor")?.value as unknown;
+  if (typeof made !== "function") return "an object with a prototype of its own";
+  const name = getOwnPropertyDescriptor(made, "name")?.value as unknown;
   return typeof name === "string" && name !== ""
     ? `an instance of class ${cut(name, 60)}`
     : "an instance of a class";
@@ -221,7 +228,7 @@ function numberText(value: number): string | Fault {
   if (isSafeInteger(value)) return value === 0 && 1 / value < 0 ? fault("-0") : `${value}`;
   const rest = value % 1;
   // NaN and the infinities leave NaN.
-  if (rest !== rest) return fault(`${value}`);
+  if (isNotANumber(rest)) return fault(`${value}`);
   return rest === 0 ? `${BigIntCtor(value)}` : `${value}`;
 }
 
@@ -354,7 +361,8 @@ function isName(key: string): boolean {
   for (let index = 0; index < key.length; index++) {
     const unit = charCodeAt(key, index);
     const letter = (unit | 32) >= 97 && (unit | 32) <= 122;
-    if (!letter && unit !== 95 && unit !== 36 && (index === 0 || unit < 48 || unit > 57)) return false;
+    if (!letter && unit !== 95 && unit !== 36 && (index === 0 || unit < 48 || unit > 57))
+      return false;
   }
   return key.length > 0;
 }

@@ -3,8 +3,12 @@
  */
 
 import type { Channel } from "./channel.ts";
-import { KIND } from "./frames.ts";
+import { KIND, MAX_BODY_BYTES } from "./frames.ts";
+import { min } from "./intrinsics.ts";
 import { fittingPrefix, type Ledger, stringCost } from "./ledger.ts";
+
+/** Most bytes of one text or value: what a frame holds, less room for its other fields. */
+export const MAX_ITEM_BYTES = MAX_BODY_BYTES - 65_536;
 
 /** The way of every log entry; console and both streams share it. */
 export class Output {
@@ -34,12 +38,13 @@ export class Output {
     const ledger = this.#ledger;
     if (ledger === undefined || ledger.exceeded) return;
     // A text that surely does not fit is not spelled: each unit costs a byte at least.
-    const hopeless = text.length + 2 > ledger.room;
+    const room = min(ledger.room, MAX_ITEM_BYTES);
+    const hopeless = text.length + 2 > room;
     const huge = text.length > 1_000_000;
-    if (!hopeless && (!huge || stringCost(text, ledger.room) !== undefined)) {
+    if (!hopeless && (!huge || stringCost(text, room) !== undefined)) {
       if (this.#channel.sendLog(text, this.#admit)) return;
     }
-    const prefix = fittingPrefix(text, ledger.room);
+    const prefix = fittingPrefix(text, room);
     if (prefix !== "") this.#channel.sendLog(prefix, this.#admit);
     this.overflow();
   }

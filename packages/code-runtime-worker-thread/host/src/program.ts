@@ -11,13 +11,15 @@ import {
   byteLengthOf,
   defineProperty,
   listenerCount,
+  MAX_SAFE_INTEGER,
+  min,
   promiseThen,
   removeThen,
   restorePromises,
 } from "./intrinsics.ts";
 import { encode } from "./json.ts";
 import { type Ledger, stringCost } from "./ledger.ts";
-import type { Output } from "./output.ts";
+import { MAX_ITEM_BYTES, type Output } from "./output.ts";
 import { sourceFrame } from "./source.ts";
 import type { PositionMap } from "./sourcemap.ts";
 import { PROGRAM_FILE, renderThrown } from "./stack.ts";
@@ -62,7 +64,8 @@ function syntaxPlace(error: Error): { line: number; column: number } | undefined
 function compileError(error: unknown, program: string, map: PositionMap | undefined): CompileError {
   if (!(error instanceof SyntaxError)) return new CompileError(String(error));
   const found = syntaxPlace(error);
-  const place = found === undefined || map === undefined ? found : map.original(found.line, found.column);
+  const place =
+    found === undefined || map === undefined ? found : map.original(found.line, found.column);
   const header = `SyntaxError: ${error.message}`;
   const source = place === undefined ? "" : sourceFrame(program, place.line, place.column);
   if (place === undefined || source === "") return new CompileError(header);
@@ -90,22 +93,29 @@ export function compile(
   const { program, code, prologue } = source;
   const parameters = names.join(",");
   const mark = freeName(code + prologue);
-  const head = `"use strict";${prologue}`;
+  const body = `"use strict";${prologue}\n${code}`;
+  const plain = `(${mark}=>async function(${parameters}){${body}\n})`;
+  const guarded = `(${mark}=>async function(${parameters}){"use strict";try{${prologue}\n${code}\n}finally{${mark}()}})`;
   try {
-    const script = new vm.Script(
-      `(${mark}=>async function(${parameters}){"use strict";try{${prologue}\n${code}\n}finally{${mark}()}})`,
-      OPTIONS,
-    );
-    // The engine itself checks that the code is one body: it cannot close the function and open another,
-    // nor redeclare a parameter within the block above.
-    new AsyncFunction(...names, `${head}\n${code}`);
-    return (script.runInThisContext() as (callback: () => void) => AsyncBody)(ended);
+    // The engine itself checks that the code is one body: it cannot close the function and open another.
+    new AsyncFunction(...names, body);
   } catch (error) {
-    throw compileError(located(error, `(async function(${parameters}){${head}\n${code}\n})`), program, map);
+    throw compileError(located(error, plain), program, map);
+  }
+  const script = compileScript(guarded) ?? new vm.Script(plain, OPTIONS);
+  return (script.runInThisContext() as (callback: () => void) => AsyncBody)(ended);
+}
+
+/** Compiles what may not be accepted: a block takes no second function of one name, as a body does. */
+function compileScript(code: string): vm.Script | undefined {
+  try {
+    return new vm.Script(code, OPTIONS);
+  } catch {
+    return undefined;
   }
 }
 
-/** Compiles the plain form for an error that shows its place; keeps the first error otherwise. */
+/** Compiles the form that shows where an error is; keeps the first error when that form has none. */
 function located(first: unknown, plain: string): unknown {
   try {
     new vm.Script(plain, OPTIONS);
@@ -187,8 +197,8 @@ export class Run {
 
   #unawaited(promise: object): string {
     const origin = this.#parts.bindings.originOf(promise);
-    if (origin === undefined) return "\nThe promise was not awaited";
-    return `\nThe call of ${origin} was not awaited: write await ${origin}(...)`;
+    if (origin === undefined) return "\nNothing awaited the promise when it failed";
+    return `\nNothing awaited the call of ${origin} when it failed: write await ${origin}(...), or Promise.all for several calls`;
   }
 
   #complete(value: unknown): void {
@@ -196,17 +206,22 @@ export class Run {
     if (this.#hijacked) {
       const message =
         "Cannot read the completion: then of Object.prototype, Array.prototype or Promise.prototype was replaced for good";
-      return this.#fail("exception", message);
+      this.#fail("exception", message);
+    } else if (value === undefined) {
+      this.#end(() => this.#parts.channel.send(KIND.DONE, [NOTHING]));
+    } else {
+      this.#return(value);
     }
-    if (value === undefined) return this.#end(() => this.#parts.channel.send(KIND.DONE, [NOTHING]));
+  }
+
+  #return(value: unknown): void {
     const { bindings, ledger } = this.#parts;
-    const encoded = encode(value, ledger.remaining, bindings.describe);
+    const encoded = encode(value, min(ledger.remaining, MAX_ITEM_BYTES), bindings.describe);
     if (encoded.kind === "lossy") {
       const { path, reason, hint } = encoded;
-      return this.#fail(
-        "invalid-output",
-        `The completion must be lossless JSON: ${path}: ${reason}, expected ${hint}`,
-      );
+      const message = `The completion must be lossless JSON: ${path}: ${reason}, expected ${hint}`;
+      this.#fail("invalid-output", message);
+      return;
     }
     this.#end(() => {
       if (encoded.kind === "limit" || byteLengthOf(encoded.bytes) > ledger.remaining) {
@@ -231,11 +246,12 @@ export class Run {
 
   #fail(kind: "exception" | "invalid-output", message: string): void {
     this.#end(() => {
-      if (stringCost(message, this.#parts.ledger.remaining) === undefined) {
+      const room = min(this.#parts.ledger.remaining, MAX_ITEM_BYTES);
+      if (stringCost(message, room) === undefined) {
         this.#parts.output.overflow();
         return;
       }
-      const bytes = encode(message, MAX_MESSAGE_BYTES);
+      const bytes = encode(message, MAX_SAFE_INTEGER);
       if (bytes.kind !== "bytes") return;
       this.#parts.channel.send(KIND.FAIL, [FAILURE_KINDS[kind], bytes.bytes]);
     });
@@ -251,7 +267,6 @@ export class Run {
   }
 }
 
-const MAX_MESSAGE_BYTES = Number.MAX_SAFE_INTEGER;
 const NOTHING = new Uint8Array(0);
 const FAILURE_KINDS = {
   exception: new TextEncoder().encode("exception"),

@@ -20,6 +20,7 @@ import {
   isArray,
   isNativeError,
   lastIndexOf,
+  min,
   readSafely,
   slice,
   symbolToString,
@@ -54,10 +55,11 @@ function captureSiteMethods(): { fileOf(site: Site): unknown; show(site: Site): 
   const sites = new ErrorCtor().stack as unknown as Site[];
   if (before === undefined) delete holder.prepareStackTrace;
   else holder.prepareStackTrace = before;
-  const { getFileName, toString } = getPrototypeOf(sites[0] as Site) as Site;
+  const methods = getPrototypeOf(sites[0] as Site) as Site;
+  const { getFileName, toString: show } = methods;
   return {
     fileOf: (site) => apply(getFileName, site, []),
-    show: (site) => apply(toString, site, []) as string,
+    show: (site) => apply(show, site, []) as string,
   };
 }
 
@@ -187,7 +189,9 @@ function isHostFrame(line: string): boolean {
   if (indent < 4 || slice(line, indent, indent + 3) !== "at ") return false;
   if (placeIn(line) !== undefined) return false;
   return (
-    indexOf(line, "node:") >= 0 || indexOf(line, "file://") >= 0 || indexOf(line, "(<anonymous>") >= 0
+    indexOf(line, "node:") >= 0 ||
+    indexOf(line, "file://") >= 0 ||
+    indexOf(line, "(<anonymous>") >= 0
   );
 }
 
@@ -295,7 +299,7 @@ function related(value: object, links: number, rest: Pending | undefined): Pendi
   const errors = hasOwn(value, "errors") ? readSafely(value, "errors") : undefined;
   if (typeof errors === "object" && isArray(errors)) {
     const count = (errors as unknown[]).length;
-    for (let index = (count < MAX_LINKS ? count : MAX_LINKS) - 1; index >= 0; index--) {
+    for (let index = min(count, MAX_LINKS) - 1; index >= 0; index--) {
       const label = `Error ${index + 1} of ${count}: `;
       pending = { value: readSafely(errors, index), label, links: links + 1, next: pending };
     }
@@ -337,7 +341,11 @@ function wasSeen(value: unknown, seen: Seen | undefined): boolean {
 }
 
 /** Reads what an error refers to; proxies may throw. */
-function relatedSafely(value: unknown, links: number, rest: Pending | undefined): Pending | undefined {
+function relatedSafely(
+  value: unknown,
+  links: number,
+  rest: Pending | undefined,
+): Pending | undefined {
   try {
     return isError(value) ? related(value, links, rest) : rest;
   } catch {

@@ -9,8 +9,8 @@
 import type { Writable } from "node:stream";
 import {
   apply,
-  bufferOf,
   Bytes,
+  bufferOf,
   byteLengthOf,
   byteOffsetOf,
   bytesFrom,
@@ -79,9 +79,9 @@ class Redirect {
 
   /** Logs one chunk that Node has accepted or would accept. */
   take(chunk: unknown, encoding: unknown): void {
-    if (typeof chunk !== "string") return this.#bytes(viewBytes(chunk as ArrayBufferView));
-    if (isUtf8(encoding) || encoding === "buffer") return this.#log(this.#decoder.flush() + chunk);
-    this.#bytes(bytesFrom(chunk, encoding as BufferEncoding));
+    if (typeof chunk !== "string") this.#bytes(viewBytes(chunk as ArrayBufferView));
+    else if (isUtf8(encoding) || encoding === "buffer") this.#log(this.#decoder.flush() + chunk);
+    else this.#bytes(bytesFrom(chunk, encoding as BufferEncoding));
   }
 
   #bytes(bytes: Uint8Array): void {

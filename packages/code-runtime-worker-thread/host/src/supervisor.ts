@@ -25,6 +25,9 @@ export const BUSY_INTERVAL_MS = 25;
 /** Longest error text of a worker, in UTF-16 units: at most 6 bytes each in JSON, so below 64 KiB. */
 export const MAX_ERROR_CHARS = 10_000;
 
+/** What Python is told of a worker whose heap was full; it knows the limit. */
+const OUT_OF_HEAP = "ERR_WORKER_OUT_OF_MEMORY";
+
 const UNRENDERABLE = "The worker's error could not be rendered";
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
@@ -45,21 +48,20 @@ function text(bytes: Uint8Array): string {
  * Render what ended a worker, with no place but the program's own.
  *
  * @param error - The value of the worker's `error` event.
- * @param heapMb - The heap limit that it was started with.
  * @returns Type, message and the stack frames of `program.ts`, at most {@link MAX_ERROR_CHARS} long.
  */
-export function renderWorkerError(error: unknown, heapMb: number): string {
+export function renderWorkerError(error: unknown): string {
   try {
-    return rendered(error, heapMb).slice(0, MAX_ERROR_CHARS);
+    return rendered(error).slice(0, MAX_ERROR_CHARS);
   } catch {
     return UNRENDERABLE;
   }
 }
 
-function rendered(error: unknown, heapMb: number): string {
+function rendered(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  if ("code" in error && error.code === "ERR_WORKER_OUT_OF_MEMORY") {
-    return `The program reached its memory limit of ${heapMb} MB of heap`;
+  if ("code" in error && error.code === OUT_OF_HEAP) {
+    return OUT_OF_HEAP;
   }
   const title = error.message === "" ? String(error.name) : `${error.name}: ${error.message}`;
   const frames = String(error.stack ?? "").match(/^ {4}at .*\bprogram\.ts:\d+:\d+.*$/gm) ?? [];
@@ -111,8 +113,7 @@ export class Supervisor {
 
   #spawn(message: Extract<Message, { kind: typeof KIND.SPAWN }>): void {
     if (this.#live !== undefined) throw new ProtocolError("Cannot start a second worker");
-    const { heapMb } = message;
-    if (heapMb < 1) throw new ProtocolError(`Cannot start a worker: a heap of ${heapMb} MB`);
+    if (message.heapBytes === 0) throw new ProtocolError("Cannot start a worker without a heap");
     const workerData: WorkerBoot = {
       socketPath: utf8.decode(message.socketPath),
       // A copy: cloning a view clones the whole chunk below it.
@@ -124,16 +125,18 @@ export class Supervisor {
       env: {},
       execArgv: [],
       argv: [],
-      resourceLimits: { maxOldGenerationSizeMb: heapMb },
-      stdout: false,
-      stderr: false,
+      resourceLimits: { maxOldGenerationSizeMb: message.heapBytes / 1_048_576 },
+      // Not piped into this process's own streams: opening those would make descriptors 1 and 2
+      // non-blocking, and a program's fs.writeSync(1, …) would fail with EAGAIN.
+      stdout: true,
+      stderr: true,
       trackUnmanagedFds: true,
     });
     const { waited } = workerData;
     const live: Live = { worker, waited, run: 0, busy: undefined, error: null };
     this.#live = live;
     worker.on("error", (error: unknown) => {
-      live.error ??= renderWorkerError(error, heapMb);
+      live.error ??= renderWorkerError(error);
     });
     worker.on("exit", (exitCode) => this.#gone(live, exitCode));
   }

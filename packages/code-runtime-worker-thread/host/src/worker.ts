@@ -5,13 +5,13 @@
  * not. The program must find no trace of how it was started.
  */
 
-import { exitProcess } from "./intrinsics.ts";
 import module from "node:module";
 import threads from "node:worker_threads";
 import { Bindings, type NamespaceSpec } from "./bindings.ts";
 import { Channel } from "./channel.ts";
 import { createConsole, joinArguments } from "./console.ts";
 import { KIND, PROTOCOL_VERSION } from "./frames.ts";
+import { exitProcess } from "./intrinsics.ts";
 import { decode, encode } from "./json.ts";
 import { Ledger } from "./ledger.ts";
 import { Output } from "./output.ts";
@@ -48,6 +48,8 @@ function hideTraces(): void {
   exported.parentPort = null;
   module.syncBuiltinESMExports();
   process.argv = ["node", "program.ts"];
+  // Node's own warnings are no output of the program; a program that listens for them still can.
+  process.removeAllListeners("warning");
 }
 
 let bindings: Bindings | undefined;
@@ -67,7 +69,7 @@ const programConsole = createConsole(log);
 
 function start(request: RunRequest): void {
   const { code, prologue, program, directory } = request;
-  process.env["TMPDIR"] = directory;
+  process.env.TMPDIR = directory;
   const ledger = new Ledger(request.maxOutputBytes);
   output.ledger = ledger;
   const map = request.map === null ? undefined : new PositionMap(request.map.mappings);

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { KIND } from "../src/frames.ts";
-import { exceptionOf, type Options, runProgram, TOOL_ERROR, valueOf } from "./peer.ts";
+import { exceptionOf, type Options, resultOf, runProgram, TOOL_ERROR } from "./peer.ts";
 
 const tools = (functions: Record<string, (argument: never) => unknown>): Options => ({
   bindings: { tools: functions as Record<string, (argument: unknown) => unknown> },
@@ -17,7 +17,7 @@ test("Bindings pass one argument and one value of any root (SC-029, WT-118)", as
   const echo = tools({ echo: (value) => value });
   const code = `const values = [null, 0, -1.5, "€\\ud800", true, [], {}, [[{ "": { __proto__: null } }]], { ["__proto__"]: 1 }];
     const back = []; for (const value of values) back.push(await tools.echo(value)); return back`;
-  expect(JSON.stringify(await valueOf(code, echo))).toBe(
+  expect(JSON.stringify(await resultOf(code, echo))).toBe(
     '[null,0,-1.5,"€\\ud800",true,[],{},[[{"":{}}]],{"__proto__":1}]',
   );
 });
@@ -27,7 +27,7 @@ test("Bindings have no prototype and fixed members (WT-118, WT-025)", async () =
     tools.extra = 2;
     const { value, ...flags } = Object.getOwnPropertyDescriptor(tools, "add");
     return [Object.getPrototypeOf(tools), typeof tools.toString, Object.keys(tools), flags, refused, typeof globalThis.tools, value.name]`;
-  expect(await valueOf(code, add)).toEqual([
+  expect(await resultOf(code, add)).toEqual([
     null,
     "undefined",
     ["add", "extra"],
@@ -43,13 +43,17 @@ test("Bindings take any member name (SC-026, WT-120)", async () => {
   const functions = Object.fromEntries(names.map((name) => [name, () => name]));
   Object.defineProperty(functions, "__proto__", { value: () => "__proto__", enumerable: true });
   const code = `const seen = []; for (const name of ${JSON.stringify(names)}) seen.push(await tools[name]({})); return seen`;
-  expect(await valueOf(code, { bindings: { tools: functions } })).toEqual(names);
+  expect(await resultOf(code, { bindings: { tools: functions } })).toEqual(names);
 });
 
 test("Bindings keep namespaces apart (WT-140, WT-024, WT-029)", async () => {
-  const options: Options = { bindings: { a: { f: () => "a" }, b: { f: () => "b" } }, errorClass: TOOL_ERROR };
-  const code = "return [await a.f(1), await b.f(1), arguments.length, arguments[2] === ToolCallError]";
-  expect(await valueOf(code, options)).toEqual(["a", "b", 4, true]);
+  const options: Options = {
+    bindings: { a: { f: () => "a" }, b: { f: () => "b" } },
+    errorClass: TOOL_ERROR,
+  };
+  const code =
+    "return [await a.f(1), await b.f(1), arguments.length, arguments[2] === ToolCallError]";
+  expect(await resultOf(code, options)).toEqual(["a", "b", 4, true]);
 });
 
 test("Bindings issue ids from 1 for all namespaces (WT-133)", async () => {
@@ -73,7 +77,7 @@ test("Bindings refuse a lossy argument before the call has an id (WT-122, SC-030
     await tools.add({ a: 1, b: 2 }); return texts`;
   const start = "Cannot call tools.add: the argument must be lossless JSON: ";
   expect(
-    await valueOf(code, {
+    await resultOf(code, {
       ...add,
       intercept: (message) => {
         if (message.kind === KIND.CALL) ids.push(message.id);
@@ -96,7 +100,7 @@ test("Bindings refuse a lossy argument before the call has an id (WT-122, SC-030
 test("Bindings refuse a call without argument and one with more (WT-121)", async () => {
   const code = `const texts = []; for (const call of [() => tools.add(), () => tools.add(1, 2), () => Promise.all([1].map(tools.add))]) {
       try { await call() } catch (e) { texts.push(e.message) } } return texts`;
-  expect(await valueOf(code, add)).toEqual([
+  expect(await resultOf(code, add)).toEqual([
     "Cannot call tools.add: no argument, expected one that is lossless JSON: write tools.add({}) if it takes none",
     "Cannot call tools.add: 2 arguments, expected one: write tools.add({ ... }) with named members, and (item) => tools.add(item) where a callback is wanted",
     "Cannot call tools.add: 3 arguments, expected one: write tools.add({ ... }) with named members, and (item) => tools.add(item) where a callback is wanted",
@@ -119,7 +123,7 @@ test("Bindings reject with the declared error class (SC-031, SC-032, WT-129, WT-
       const made = new ToolCallError("m", "text");
       return [e instanceof ToolCallError, e instanceof Error, Object.keys(e), e.name, e.toolName, e.message, String(e), flags,
         ToolCallError.name, made.toolName, made.message, e.stack.split("\\n").length] }`;
-  expect(await valueOf(code, failing)).toEqual([
+  expect(await resultOf(code, failing)).toEqual([
     true,
     true,
     ["name", "toolName"],
@@ -138,7 +142,7 @@ test("Bindings reject with the declared error class (SC-031, SC-032, WT-129, WT-
 test("Bindings reject with a plain Error without a class (SC-033)", async () => {
   const { bindings } = failing;
   const code = `try { await tools.fail({}) } catch (e) { return [e.constructor === Error, e.message, Object.keys(e)] }`;
-  expect(await valueOf(code, { bindings: bindings as NonNullable<Options["bindings"]> })).toEqual([
+  expect(await resultOf(code, { bindings: bindings as NonNullable<Options["bindings"]> })).toEqual([
     true,
     "out of order",
     [],
@@ -146,7 +150,12 @@ test("Bindings reject with a plain Error without a class (SC-033)", async () => 
 });
 
 test("Bindings end the run with the place of an uncaught rejection (WT-131)", async () => {
-  expect(await exceptionOf("async function go() {\n  return await tools.fail({});\n}\nawait go()", failing)).toBe(
+  expect(
+    await exceptionOf(
+      "async function go() {\n  return await tools.fail({});\n}\nawait go()",
+      failing,
+    ),
+  ).toBe(
     `ToolCallError: out of order
   2 |   return await tools.fail({});
     |                      ^
@@ -161,13 +170,13 @@ test("Bindings name the call whose failure nobody awaited (WT-141)", async () =>
   1 | tools.fail({});
     |       ^
     at program.ts:1:7
-The call of tools.fail was not awaited: write await tools.fail(...)`,
+Nothing awaited the call of tools.fail when it failed: write await tools.fail(...), or Promise.all for several calls`,
   );
 });
 
 test("Bindings settle each call once and ignore unknown replies (WT-132)", async () => {
   const { encodeFrame } = await import("../src/frames.ts");
-  const value = await valueOf("return [await tools.f(1), await tools.f(2)]", {
+  const value = await resultOf("return [await tools.f(1), await tools.f(2)]", {
     bindings: { tools: { f: (n) => n } },
     intercept: (message, socket) => {
       if (message.kind !== KIND.CALL) return false;
@@ -203,7 +212,7 @@ test("Bindings send nothing after the end (WT-137, WT-167)", async () => {
 
 test("Bindings take 5,000 calls in flight without a deadlock (WT-134, GP-014)", async () => {
   const text = "x".repeat(500);
-  const value = await valueOf(
+  const value = await resultOf(
     `const all = await Promise.all(Array.from({ length: 5000 }, (_, i) => tools.f({ i, text: "${text}" })));
      return all.every((back, i) => back.i === i)`,
     { bindings: { tools: { f: (argument) => argument } } },
@@ -233,6 +242,16 @@ test("Bindings take a value of a million levels both ways (WT-111)", async () =>
 });
 
 test("Bindings copy an argument when the call is made (WT-110)", async () => {
-  const code = "const argument = { a: 1, b: 1 }; const sum = tools.add(argument); argument.a = 50; return await sum";
-  expect(await valueOf(code, add)).toBe(2);
+  const code =
+    "const argument = { a: 1, b: 1 }; const sum = tools.add(argument); argument.a = 50; return await sum";
+  expect(await resultOf(code, add)).toBe(2);
+});
+
+test("Bindings called at the end of the stack leave the socket whole (WT-150)", async () => {
+  const code = `let caught = 0;
+    const dive = () => { try { dive() } catch { try { tools.add({ a: 1, b: 1 }).catch(() => {}) } catch { caught++ } } };
+    const log = () => { console.log("x".repeat(100)); log() };
+    dive(); try { log() } catch (e) { if (!(e instanceof RangeError)) throw e }
+    return [await tools.add({ a: 2, b: 3 }), caught > 0]`;
+  expect(await resultOf(code, add)).toEqual([5, true]);
 });

@@ -44,7 +44,15 @@ async function connect(read: boolean): Promise<{
 const turn = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 20));
 
 test("Channel.sendLog() writes the bytes that encodeFrame() gives", async () => {
-  const texts = ["", "a", "é\n", "\ud800", "x".repeat(300), "y".repeat(70_000), "\u0001".repeat(9_999)];
+  const texts = [
+    "",
+    "a",
+    "é\n",
+    "\ud800",
+    "x".repeat(300),
+    "y".repeat(70_000),
+    "\u0001".repeat(9_999),
+  ];
   const { channel, socket, close } = await connect(false);
   const chunks: Buffer[] = [];
   socket.on("data", (chunk) => chunks.push(chunk));
@@ -109,20 +117,25 @@ test("Channel loses no line of a flood to a slow reader (WT-058)", async () => {
   let lines = 0;
   let bytes = 0;
   let last = "";
-  const { end } = await runProgram('for (let i = 0; i < 60000; i++) console.log("line " + i); return 1', {
-    intercept: (message, socket) => {
-      if (message.kind !== KIND.LOG) return false;
-      bytes += message.text.length;
-      if (++lines % 5_000 === 0) {
-        socket.pause();
-        setTimeout(() => socket.resume(), 5);
-      }
-      last = textOf(message.text);
-      return true;
+  const { end } = await runProgram(
+    'for (let i = 0; i < 60000; i++) console.log("line " + i); return 1',
+    {
+      intercept: (message, socket) => {
+        if (message.kind !== KIND.LOG) return false;
+        bytes += message.text.length;
+        if (++lines % 5_000 === 0) {
+          socket.pause();
+          setTimeout(() => socket.resume(), 5);
+        }
+        last = textOf(message.text);
+        return true;
+      },
     },
-  });
+  );
   expect(lines).toBe(60_000);
-  expect(bytes).toBe(Array.from({ length: 60_000 }, (_, i) => `"line ${i}"`.length).reduce((a, b) => a + b));
+  expect(bytes).toBe(
+    Array.from({ length: 60_000 }, (_, i) => `"line ${i}"`.length).reduce((a, b) => a + b),
+  );
   expect([last, end.kind]).toEqual(['"line 59999"', "done"]);
 });
 

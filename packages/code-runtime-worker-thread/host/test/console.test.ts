@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { runProgram, valueOf } from "./peer.ts";
+import { resultOf, runProgram } from "./peer.ts";
 
 const logsOf = async (code: string): Promise<readonly string[]> => {
   const { logs, end } = await runProgram(code);
@@ -8,7 +8,7 @@ const logsOf = async (code: string): Promise<readonly string[]> => {
 };
 
 test("createConsole() has exactly five methods and no prototype (WT-040)", async () => {
-  const value = await valueOf("return [Object.getPrototypeOf(console), Reflect.ownKeys(console)]");
+  const value = await resultOf("return [Object.getPrototypeOf(console), Reflect.ownKeys(console)]");
   expect(value).toEqual([null, ["log", "info", "warn", "error", "debug"]]);
 });
 

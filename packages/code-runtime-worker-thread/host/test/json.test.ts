@@ -240,12 +240,12 @@ test("encode() takes proxies of plain values and refuses revoked ones (WT-106)",
 
 test("encode() takes plain containers of another realm and no look-alikes (WT-107)", () => {
   expect(spell(vm.runInNewContext("({a: [1, {b: []}]})"))).toBe('{"a":[1,{"b":[]}]}');
-  const lookAlike = (constructor: unknown): object => {
+  const lookAlike = (made: unknown): object => {
     const prototype = Object.create(null) as object;
-    Object.defineProperty(prototype, "constructor", { value: constructor });
-    if (typeof constructor === "function") {
+    Object.defineProperty(prototype, "constructor", { value: made });
+    if (typeof made === "function") {
       try {
-        Object.defineProperty(constructor, "prototype", { value: prototype });
+        Object.defineProperty(made, "prototype", { value: prototype });
       } catch {
         // A revoked proxy takes no property; the link is missing then.
       }

@@ -23,9 +23,7 @@ export interface Outcome {
   readonly end: End;
 }
 
-export interface Binding {
-  (argument: unknown): unknown;
-}
+export type Binding = (argument: unknown) => unknown;
 
 export interface Options {
   readonly bindings?: Readonly<Record<string, Readonly<Record<string, Binding>>>>;
@@ -178,7 +176,7 @@ export async function runProgram(code: string, options: Options = {}): Promise<O
 }
 
 /** Runs a program that must return a value. */
-export async function valueOf(code: string, options?: Options): Promise<unknown> {
+export async function resultOf(code: string, options?: Options): Promise<unknown> {
   const { end } = await runProgram(code, options);
   if (end.kind !== "done") throw new Error(`Cannot take the value of ${JSON.stringify(end)}`);
   return end.value;

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { exceptionOf, runProgram, TOOL_ERROR, valueOf } from "./peer.ts";
+import { prepare } from "../src/strip.ts";
+import { exceptionOf, resultOf, runProgram, TOOL_ERROR } from "./peer.ts";
 
 const one = { bindings: { tools: { f: () => 1 } }, errorClass: TOOL_ERROR } as const;
 const invalid = async (code: string): Promise<string> => {
@@ -9,16 +10,20 @@ const invalid = async (code: string): Promise<string> => {
 };
 
 test("Run completes with the returned value, or with none (SC-009, SC-037, WT-023)", async () => {
-  expect(await valueOf("return await Promise.resolve([1, null])")).toEqual([1, null]);
+  expect(await resultOf("return await Promise.resolve([1, null])")).toEqual([1, null]);
   for (const code of ["", "  \n", "// nothing", "return", "return undefined", "1 // last line"]) {
     expect((await runProgram(code)).end).toEqual({ kind: "done", json: "", value: undefined });
   }
-  expect((await runProgram("return null")).end).toEqual({ kind: "done", json: "null", value: null });
+  expect((await runProgram("return null")).end).toEqual({
+    kind: "done",
+    json: "null",
+    value: null,
+  });
 });
 
 test("compile() gives parameters in order, in strict mode (WT-024, WT-027, WT-028, WT-029)", async () => {
   const code = `return [typeof this, typeof require, arguments.length, arguments[0] === tools, arguments[1] === ToolCallError, arguments[2] === console]`;
-  expect(await valueOf(code, one)).toEqual(["undefined", "undefined", 3, true, true, true]);
+  expect(await resultOf(code, one)).toEqual(["undefined", "undefined", 3, true, true, true]);
   expect(await exceptionOf("undeclared = 1")).toBe(
     `ReferenceError: undeclared is not defined
   1 | undeclared = 1
@@ -28,7 +33,7 @@ test("compile() gives parameters in order, in strict mode (WT-024, WT-027, WT-02
 });
 
 test("compile() lets a program assign its bindings but not redeclare them (WT-026)", async () => {
-  expect(await valueOf("tools = 5; console = 6; return [tools, console]", one)).toEqual([5, 6]);
+  expect(await resultOf("tools = 5; console = 6; return [tools, console]", one)).toEqual([5, 6]);
   for (const name of ["tools", "ToolCallError", "console"]) {
     expect(await exceptionOf(`\nconst ${name} = 1`, one)).toBe(
       `SyntaxError: Identifier '${name}' has already been declared
@@ -54,12 +59,18 @@ test.each([
 test("compile() takes what a function body may hold (WT-028, WT-032)", async () => {
   const code = `"use strict"; const { sep } = await import("node:path"); const seen = [];
     for await (const x of [1, Promise.resolve(2)]) seen.push(x); return [sep, seen]; seen.push(3)`;
-  expect(await valueOf(code)).toEqual(["/", [1, 2]]);
+  expect(await resultOf(code)).toEqual(["/", [1, 2]]);
+});
+
+test("compile() takes two functions of one name, as a body does", async () => {
+  expect(
+    await resultOf("function f() { return 1 }\nvar f;\nfunction f() { return 2 }\nreturn f()"),
+  ).toBe(2);
 });
 
 test("compile() puts rewritten imports before the program (WT-019)", async () => {
   const prologue = 'const {sep} = await import("node:path");';
-  expect(await valueOf("return sep", { prologue })).toBe("/");
+  expect(await resultOf("return sep", { prologue })).toBe("/");
   expect(await exceptionOf("\nlet sep", { prologue })).toBe(
     `SyntaxError: Identifier 'sep' has already been declared
   2 | let sep
@@ -108,9 +119,12 @@ test.each([
   ["throw new Error('x'.repeat(1000000))", 64, "limit"],
   ["console.log(''); console.log(''); return null", 11, "done"],
   ["console.log(''); console.log(''); return null", 10, "limit"],
-])("Run ends %s under %i bytes as %s (WT-069 to WT-074, WT-086 to WT-088)", async (code, maxOutputBytes, kind) => {
-  expect((await runProgram(code, { maxOutputBytes })).end.kind).toBe(kind);
-});
+])(
+  "Run ends %s under %i bytes as %s (WT-069 to WT-074, WT-086 to WT-088)",
+  async (code, maxOutputBytes, kind) => {
+    expect((await runProgram(code, { maxOutputBytes })).end.kind).toBe(kind);
+  },
+);
 
 test("Run sends the part of a log that fits, then the limit, and nothing more (WT-079, WT-080)", async () => {
   const code = 'console.log("12345"); console.log("123456"); console.log("later"); for (;;);';
@@ -120,40 +134,47 @@ test("Run sends the part of a log that fits, then the limit, and nothing more (W
 });
 
 test("Run keeps a large completion exact (WT-090)", async () => {
-  const value = await valueOf("return Array.from({ length: 50000 }, (_, i) => ({ i, s: '\"é' }))");
+  const value = await resultOf("return Array.from({ length: 50000 }, (_, i) => ({ i, s: '\"é' }))");
   expect(value).toEqual(Array.from({ length: 50_000 }, (_, i) => ({ i, s: '"é' })));
 });
 
 test("Run returns a completion of a million levels (WT-111)", async () => {
-  const { end } = await runProgram("let v = {}; for (let i = 1; i < 1e6; i++) v = { a: v }; return v", {
-    intercept: () => false,
-  });
+  const { end } = await runProgram(
+    "let v = {}; for (let i = 1; i < 1e6; i++) v = { a: v }; return v",
+    {
+      intercept: () => false,
+    },
+  );
   expect(end.kind === "done" && end.json.length).toBe(999_999 * 6 + 2);
 }, 30_000);
 
 test("Run reports an error in a timer and an unhandled rejection (WT-166, GP-005)", async () => {
-  expect(await exceptionOf("setTimeout(function late() { null.x }, 1);\nawait new Promise(() => {})")).toBe(
+  expect(
+    await exceptionOf("setTimeout(function late() { null.x }, 1);\nawait new Promise(() => {})"),
+  ).toBe(
     `TypeError: Cannot read properties of null (reading 'x')
   1 | setTimeout(function late() { null.x }, 1);
     |                                   ^
     at Timeout.late [as _onTimeout] (program.ts:1:35)`,
   );
-  expect(await exceptionOf("Promise.reject(new RangeError('r'));\nawait new Promise(() => {})")).toBe(
+  expect(
+    await exceptionOf("Promise.reject(new RangeError('r'));\nawait new Promise(() => {})"),
+  ).toBe(
     `RangeError: r
   1 | Promise.reject(new RangeError('r'));
     |                ^
     at program.ts:1:16
-The promise was not awaited`,
+Nothing awaited the promise when it failed`,
   );
   expect(await exceptionOf("Promise.reject(42); await new Promise(() => {})")).toBe(
-    "42\nThe promise was not awaited",
+    "42\nNothing awaited the promise when it failed",
   );
 });
 
 test("Run leaves errors to the program's own handlers (WT-166)", async () => {
   const code = `const seen = []; process.on("unhandledRejection", (e) => seen.push(e)); process.on("uncaughtException", (e) => seen.push(e.message));
     Promise.reject(1); setTimeout(() => { throw new Error("t") }, 1); await new Promise((resolve) => setTimeout(resolve, 30)); return seen`;
-  expect(await valueOf(code)).toEqual([1, "t"]);
+  expect(await resultOf(code)).toEqual([1, "t"]);
 });
 
 test("Run lets the completion win over later errors (WT-167)", async () => {
@@ -172,17 +193,20 @@ test("Run reports process.exit by its code (WT-164)", async () => {
 
 test("Run keeps waiting for a program that waits for nothing (WT-155)", async () => {
   let late = false;
-  const { end } = await runProgram("setTimeout(() => {}, 1); console.log('waiting'); await new Promise(() => {})", {
-    intercept: (message, socket) => {
-      if (message.kind === 50) {
-        setTimeout(() => {
-          late = true;
-          socket.destroy();
-        }, 150);
-      }
-      return false;
+  const { end } = await runProgram(
+    "setTimeout(() => {}, 1); console.log('waiting'); await new Promise(() => {})",
+    {
+      intercept: (message, socket) => {
+        if (message.kind === 50) {
+          setTimeout(() => {
+            late = true;
+            socket.destroy();
+          }, 150);
+        }
+        return false;
+      },
     },
-  });
+  );
   expect([late, end]).toEqual([true, { kind: "exit", code: 0 }]);
 });
 
@@ -197,4 +221,25 @@ test("Run maps positions of a transformed program (WT-147)", async () => {
     |         ^
     at program.ts:3:9`,
   );
+});
+
+test("Run shows positions of TypeScript that had to be transformed (WT-017, WT-147)", async () => {
+  const program = `enum Colour { Red = "red", Blue = "blue" }
+class Box { constructor(private readonly colour: Colour) {}
+  open(): never {
+    const colour: string = this.colour; throw new Error(colour);
+  }
+}
+const box = new Box(Colour.Blue);
+  box.open();`;
+  const prepared = prepare(program);
+  if (!("code" in prepared)) throw new Error("Cannot prepare the program");
+  const { code, prologue, map } = prepared;
+  expect(map).not.toBe(null);
+  const options = { program, prologue, map: map as { mappings: string } };
+  expect(await exceptionOf(code, options)).toBe(`Error: blue
+  4 |     const colour: string = this.colour; throw new Error(colour);
+    |                                               ^
+    at Box.open (program.ts:4:47)
+    at program.ts:8:7`);
 });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { KIND } from "../src/frames.ts";
-import { runProgram, valueOf } from "./peer.ts";
+import { resultOf, runProgram } from "./peer.ts";
 
 const logsOf = async (code: string): Promise<readonly string[]> => {
   const { logs, end } = await runProgram(code);
@@ -19,7 +19,7 @@ test("redirect() returns true and calls back later, once, with null (WT-051, WT-
     const before = seen.length;
     await new Promise((resolve) => process.stdout.write("x".repeat(100_000), resolve));
     return { returned, before, seen }`;
-  expect(await valueOf(code)).toEqual({
+  expect(await resultOf(code)).toEqual({
     returned: [true, true],
     before: 0,
     seen: [
@@ -61,7 +61,7 @@ test.each([
   ["null", "ERR_STREAM_NULL_VALUES"],
   ['"a", "no-such-encoding"', "ERR_UNKNOWN_ENCODING"],
 ])("redirect() refuses write(%s) as Node does (WT-055)", async (written, code) => {
-  const value = await valueOf(
+  const value = await resultOf(
     `try { process.stdout.write(${written}) } catch (e) { return [e instanceof TypeError, e.code] }`,
   );
   expect(value).toEqual([true, code]);

@@ -1,12 +1,14 @@
 import { expect, test } from "vitest";
 import { KIND, PROTOCOL_VERSION } from "../src/frames.ts";
-import { type Options, runProgram, TOOL_ERROR, valueOf } from "./peer.ts";
+import { type Options, resultOf, runProgram, TOOL_ERROR } from "./peer.ts";
 
 test("worker says HELLO with version and nonce before anything else", async () => {
   const seen: unknown[] = [];
   await runProgram("console.log(1)", {
     intercept: (message) => {
-      seen.push(message.kind === KIND.HELLO ? [message.version, message.nonce.length] : message.kind);
+      seen.push(
+        message.kind === KIND.HELLO ? [message.version, message.nonce.length] : message.kind,
+      );
       return false;
     },
   });
@@ -16,18 +18,18 @@ test("worker says HELLO with version and nonce before anything else", async () =
 test("worker leaves only TMPDIR in the environment, which children inherit (WT-034, WT-035, WT-036)", async () => {
   const code = `const { execFileSync } = await import("node:child_process"); const cwd = process.cwd();
     return [Object.keys(process.env), process.env.TMPDIR === cwd, execFileSync("/bin/sh", ["-c", "echo $TMPDIR"]).toString().trim() === cwd, process.execArgv.includes("--permission")]`;
-  expect(await valueOf(code)).toEqual([["TMPDIR"], true, true, false]);
+  expect(await resultOf(code)).toEqual([["TMPDIR"], true, true, false]);
 });
 
 test("worker hides how it was started", async () => {
   const code = `const threads = await import("node:worker_threads"); const plain = threads.default;
     return [threads.workerData, threads.parentPort, plain.workerData, plain.parentPort, threads.isMainThread, process.argv]`;
-  expect(await valueOf(code)).toEqual([null, null, null, null, false, ["node", "program.ts"]]);
+  expect(await resultOf(code)).toEqual([null, null, null, null, false, ["node", "program.ts"]]);
 });
 
 test("worker keeps no state from another run (SC-043, WT-038)", async () => {
-  await valueOf("globalThis.left = 1; return left");
-  expect(await valueOf("return typeof globalThis.left")).toBe("undefined");
+  await resultOf("globalThis.left = 1; return left");
+  expect(await resultOf("return typeof globalThis.left")).toBe("undefined");
 });
 
 test("worker stops when its socket is gone", async () => {
@@ -51,7 +53,15 @@ test("worker stops when its socket is gone and it writes (WT-044)", async () => 
 });
 
 const options: Options = {
-  bindings: { tools: { add: (x) => (x as { a: number }).a + 1, echo: (x) => x, fail: () => { throw new Error("typed"); } } },
+  bindings: {
+    tools: {
+      add: (x) => (x as { a: number }).a + 1,
+      echo: (x) => x,
+      fail: () => {
+        throw new Error("typed");
+      },
+    },
+  },
   errorClass: TOOL_ERROR,
 };
 
@@ -94,7 +104,10 @@ test.each([
      Object.prototype.propertyIsEnumerable = Object.prototype.hasOwnProperty = Object.prototype.toString = null; Object.prototype.constructor = null`,
   ],
   ["Number", "Number.isFinite = Number.isSafeInteger = Number.isInteger = () => false"],
-  ["Reflect", "for (const name of Object.getOwnPropertyNames(Reflect)) Reflect[name] = () => { throw new Error('used') }"],
+  [
+    "Reflect",
+    "for (const name of Object.getOwnPropertyNames(Reflect)) Reflect[name] = () => { throw new Error('used') }",
+  ],
   [
     "Set and Map",
     `for (const C of [Set, Map, WeakMap, WeakSet]) for (const name of ["add", "delete", "has", "get", "set"]) C.prototype[name] = () => { throw new Error("used") }`,
@@ -103,19 +116,52 @@ test.each([
     "String.prototype",
     `for (const name of ["charCodeAt", "codePointAt", "slice", "split", "indexOf", "startsWith", "replace", "toString"]) String.prototype[name] = () => { throw new Error("used") }`,
   ],
-  ["Buffer", "Buffer.byteLength = Buffer.from = Buffer.prototype.utf8Write = Buffer.prototype.utf8Slice = () => { throw new Error('used') }"],
-  ["typed arrays", "Object.defineProperty(Object.getPrototypeOf(Uint8Array.prototype), 'length', { get() { throw new Error('used') } })"],
-  ["Function.prototype", "Function.prototype.call = Function.prototype.apply = Function.prototype.bind = Function.prototype.toString = () => { throw new Error('used') }"],
+  [
+    "Buffer",
+    "Buffer.byteLength = Buffer.from = Buffer.prototype.utf8Write = Buffer.prototype.utf8Slice = () => { throw new Error('used') }",
+  ],
+  [
+    "typed arrays",
+    "Object.defineProperty(Object.getPrototypeOf(Uint8Array.prototype), 'length', { get() { throw new Error('used') } })",
+  ],
+  [
+    "Function.prototype",
+    "Function.prototype.call = Function.prototype.apply = Function.prototype.bind = Function.prototype.toString = () => { throw new Error('used') }",
+  ],
   ["JSON", "JSON.stringify = JSON.parse = () => { throw new Error('used') }"],
-  ["Promise.prototype", "Promise.prototype.then = Promise.prototype.catch = () => { throw new Error('used') }; Promise.resolve = null"],
-  ["Promise.prototype.constructor", "Promise.prototype.constructor = class { constructor() { throw new Error('used') } }; Object.defineProperty(Promise, Symbol.species, { value: class { constructor() { throw new Error('used') } } })"],
-  ["then of Object.prototype", "Object.prototype.then = function (resolve) { resolve('hijacked') }"],
+  [
+    "Promise.prototype",
+    "Promise.prototype.then = Promise.prototype.catch = () => { throw new Error('used') }; Promise.resolve = null",
+  ],
+  [
+    "Promise.prototype.constructor",
+    "Promise.prototype.constructor = class { constructor() { throw new Error('used') } }; Object.defineProperty(Promise, Symbol.species, { value: class { constructor() { throw new Error('used') } } })",
+  ],
+  [
+    "then of Object.prototype",
+    "Object.prototype.then = function (resolve) { resolve('hijacked') }",
+  ],
   ["then of Array.prototype", "Array.prototype.then = function (resolve) { resolve('hijacked') }"],
-  ["a getter then of Object.prototype", "Object.defineProperty(Object.prototype, 'then', { configurable: true, get() { return (resolve) => resolve('hijacked') } })"],
-  ["fs", "const fs = (await import('node:fs')).default; fs.writeSync = fs.readSync = () => { throw new Error('used') }"],
-  ["util", "const util = (await import('node:util')).default; util.inspect = () => 'forged'; util.types.isProxy = () => true"],
-  ["the event loop", "globalThis.queueMicrotask = globalThis.setImmediate = process.nextTick = () => { throw new Error('used') }"],
-  ["Error", "Error.prepareStackTrace = () => { throw new Error('used') }; Error.captureStackTrace = null; Error.stackTraceLimit = 0"],
+  [
+    "a getter then of Object.prototype",
+    "Object.defineProperty(Object.prototype, 'then', { configurable: true, get() { return (resolve) => resolve('hijacked') } })",
+  ],
+  [
+    "fs",
+    "const fs = (await import('node:fs')).default; fs.writeSync = fs.readSync = () => { throw new Error('used') }",
+  ],
+  [
+    "util",
+    "const util = (await import('node:util')).default; util.inspect = () => 'forged'; util.types.isProxy = () => true",
+  ],
+  [
+    "the event loop",
+    "globalThis.queueMicrotask = globalThis.setImmediate = process.nextTick = () => { throw new Error('used') }",
+  ],
+  [
+    "Error",
+    "Error.prepareStackTrace = () => { throw new Error('used') }; Error.captureStackTrace = null; Error.stackTraceLimit = 0",
+  ],
   [
     "globals",
     `for (const name of ["Array", "Buffer", "Error", "Function", "Number", "Object", "Reflect", "Set", "Map", "WeakMap", "String", "Promise", "Symbol", "BigInt", "Uint8Array", "TextDecoder", "TextEncoder", "Math", "JSON", "Atomics", "process", "performance"]) {
@@ -125,13 +171,19 @@ test.each([
     "array index setters",
     `for (const index of ["0", "1", "2", "-1"]) Object.defineProperty(Array.prototype, index, { configurable: true, set() { throw new Error("used") }, get() { return undefined } })`,
   ],
-])("worker works when a program has replaced %s (WT-192, WT-193, GP-008)", async (name, mutation) => {
-  // console.log shows the number through Node's own inspect, which index setters do reach.
-  const check = name === "array index setters" ? CHECK.replace('"entry", 1', '"entry 1"') : CHECK;
-  const { logs, end } = await runProgram(`const date = new Date(0); ${mutation};${check}`, options);
-  expect(end).toEqual({ kind: "done", json: expect.any(String), value: EXPECTED });
-  expect(logs).toEqual(["entry 1", "written"]);
-});
+])(
+  "worker works when a program has replaced %s (WT-192, WT-193, GP-008)",
+  async (name, mutation) => {
+    // console.log shows the number through Node's own inspect, which index setters do reach.
+    const check = name === "array index setters" ? CHECK.replace('"entry", 1', '"entry 1"') : CHECK;
+    const { logs, end } = await runProgram(
+      `const date = new Date(0); ${mutation};${check}`,
+      options,
+    );
+    expect(end).toEqual({ kind: "done", json: expect.any(String), value: EXPECTED });
+    expect(logs).toEqual(["entry 1", "written"]);
+  },
+);
 
 test.each([
   "Object.prototype.then = function (resolve) { resolve('hijacked') }; return { a: 1 }",
@@ -140,7 +192,7 @@ test.each([
   "Promise.prototype.then = function (resolve) { resolve('hijacked') }; return tools.echo({ a: 1 })",
   "const v = Promise.resolve({ a: 1 }); Promise.prototype.then = function (resolve) { resolve('hijacked') }; return v",
 ])("worker returns the value itself for %s (GP-008)", async (code) => {
-  expect(await valueOf(code, options)).toEqual({ a: 1 });
+  expect(await resultOf(code, options)).toEqual({ a: 1 });
 });
 
 test("worker fails a run whose completion cannot be read (GP-008)", async () => {
@@ -158,5 +210,9 @@ test("worker refuses forged prototypes after such mutations (WT-194)", async () 
     function Fake() {} Fake.prototype.constructor = Fake; const bad = [];
     for (const value of [new Fake(), new Date(0), Object.setPrototypeOf([], Object.create(Array.prototype))]) {
       try { await tools.echo(value); bad.push("passed") } catch (e) { bad.push(e.name) } } return bad`;
-  expect(await valueOf(code, options)).toEqual(["ToolCallError", "ToolCallError", "ToolCallError"]);
+  expect(await resultOf(code, options)).toEqual([
+    "ToolCallError",
+    "ToolCallError",
+    "ToolCallError",
+  ]);
 });

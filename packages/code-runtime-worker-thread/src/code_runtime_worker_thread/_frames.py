@@ -58,7 +58,7 @@ def _kind(name: str, **fields: type) -> FrameKind:
 
 
 FRAMES: Final[dict[int, FrameKind]] = {
-    SPAWN: _kind("SPAWN", socket_path=bytes, nonce=bytes, heap_mb=int),
+    SPAWN: _kind("SPAWN", socket_path=bytes, nonce=bytes, heap_bytes=int),
     PREPARE: _kind("PREPARE", run=int, directory=bytes, program=bytes),
     TERMINATE: _kind("TERMINATE", run=int),
     READY: _kind("READY", version=int, node=bytes),

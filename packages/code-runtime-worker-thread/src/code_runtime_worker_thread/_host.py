@@ -26,7 +26,8 @@ import anyio
 import anyio.abc
 
 from code_runtime._execution._sender import PacedSender
-from code_runtime._guarded import ExitStatus, GuardedProcess, GuardError, Warden
+from code_runtime._execution._wardens import WardenKeeper
+from code_runtime._guarded import ExitStatus, GuardedProcess, GuardError
 
 from . import _frames as frames
 from ._channel import FrameChannel
@@ -87,9 +88,9 @@ class NodeHost:
     """
 
     def __init__(
-        self, warden: Warden, node: NodeBinary, config: WorkerThreadConfig, cwd: str
+        self, wardens: WardenKeeper, node: NodeBinary, config: WorkerThreadConfig, cwd: str
     ) -> None:
-        self._warden = warden
+        self._wardens = wardens
         self._node = node
         self.config = config
         self._cwd = cwd
@@ -209,7 +210,7 @@ class NodeHost:
                     frames.SPAWN,
                     address,
                     self._worker_nonce,
-                    int(self.config.max_old_generation_size_mb),
+                    int(self.config.max_old_generation_size_mb * 1_048_576),
                 )
                 connection = await _accept(listener, self.process.pid)
                 self._worker = FrameChannel(connection)
@@ -323,7 +324,8 @@ class NodeHost:
         self._stdout = OutputPipe(out_read, self._admit, self._room_bytes)
         self._stderr = OutputPipe(err_read, self._stderr_filter.feed, self._room_bytes)
         try:
-            self._process = await self._warden.spawn(
+            warden = await self._wardens.current()
+            self._process = await warden.spawn(
                 [self._node.path, *self._node.flags, str(HOST_SCRIPT)],
                 env=_environment(),
                 cwd=self._cwd,

@@ -126,10 +126,10 @@ async def qualify(candidate: NodeCandidate) -> NodeBinary | str:
                 check=False,
                 env={},
             )
-    except OSError as error:
-        return os.strerror(error.errno) if error.errno else str(error)
-    except TimeoutError:
+    except TimeoutError:  # before OSError, whose subclass it is
         return f"no answer within {PROBE_TIMEOUT_S} s"
+    except OSError as error:
+        return error.strerror or str(error)
     if done.returncode != 0:
         return _first_error(done.stderr)
     try:

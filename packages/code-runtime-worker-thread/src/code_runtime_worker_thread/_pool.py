@@ -14,7 +14,7 @@ from typing import Final, final
 import anyio
 import anyio.abc
 
-from code_runtime._guarded import Warden
+from code_runtime._execution._wardens import WardenKeeper
 
 from ._config import WorkerThreadConfig
 from ._host import HostBootError, NodeHost
@@ -29,7 +29,7 @@ class HostPool:
 
     Args:
         task_group: Ends only after `aclose`.
-        warden: Starts the processes.
+        wardens: Start the processes.
         node: The binary.
         config: Sizes.
         cwd: Working directory of an idle host.
@@ -38,13 +38,13 @@ class HostPool:
     def __init__(
         self,
         task_group: anyio.abc.TaskGroup,
-        warden: Warden,
+        wardens: WardenKeeper,
         node: NodeBinary,
         config: WorkerThreadConfig,
         cwd: str,
     ) -> None:
         self._task_group = task_group
-        self._warden = warden
+        self._wardens = wardens
         self._node = node
         self._config = config
         self._cwd = cwd
@@ -162,7 +162,7 @@ class HostPool:
         self._refill()
 
     async def _boot_host(self) -> NodeHost:
-        host = NodeHost(self._warden, self._node, self._config, self._cwd)
+        host = NodeHost(self._wardens, self._node, self._config, self._cwd)
         self._hosts.add(host)
         async with self._boots:
             try:

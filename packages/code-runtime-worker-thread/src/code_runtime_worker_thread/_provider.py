@@ -14,7 +14,9 @@ import anyio.to_thread
 
 from code_runtime import CodeRunRequest, CodeRunResult, CodeRuntime, Context
 from code_runtime._abort import render_reason
+from code_runtime._checks import ProviderCheck
 from code_runtime._errors import (
+    CodeRuntimeError,
     ConfigError,
     ForkedHostError,
     HostStartError,
@@ -24,8 +26,9 @@ from code_runtime._errors import (
 from code_runtime._execution._calls import INLINE_BYTES
 from code_runtime._execution._settlement import Completed, Failed, Settlement
 from code_runtime._execution._threads import on_loop
+from code_runtime._execution._wardens import WardenKeeper
 from code_runtime._execution._workspace import RunDirectories
-from code_runtime._guarded import ExitStatus, GuardError, open_warden
+from code_runtime._guarded import ExitStatus, GuardError
 from code_runtime._ledger import settle_early
 from code_runtime._lossless import encode
 from code_runtime._names import check_namespaces
@@ -34,7 +37,7 @@ from code_runtime._vocabulary import CodeRunFailure
 
 from ._config import OWNER, WorkerThreadConfig
 from ._host import HostBootError, NodeHost
-from ._node import find_node
+from ._node import find_node, list_candidates
 from ._pool import HostPool
 from ._session import RunSession
 
@@ -82,22 +85,50 @@ class WorkerThreadCodeRuntime(CodeRuntime):
     async def lifespan(self) -> AsyncIterator[None]:
         """Hold the guard, the Node hosts and the folder of the working directories."""
         node = await find_node(self._config.node_bin)
+        # Raised after the task group is closed, so that it comes as it is and not in a group.
+        failure: CodeRuntimeError | None = None
         async with AsyncExitStack() as stack:
             directories = self._directories = RunDirectories()
             stack.push_async_callback(directories.aclose)
-            warden = await stack.enter_async_context(open_warden(remove_on_exit=directories.path))
             task_group = self._task_group = await stack.enter_async_context(
                 anyio.create_task_group()
             )
-            pool = self._pool = HostPool(task_group, warden, node, self._config, directories.path)
+            wardens = WardenKeeper(directories.path)
+            pool = self._pool = HostPool(task_group, wardens, node, self._config, directories.path)
             stack.push_async_callback(self._close, pool, task_group)
-            await self._boot_first(pool)
             limit = self._config.max_concurrent_runs
             self._limiter = None if limit is None else anyio.CapacityLimiter(limit)
-            self._disposed = False
-            yield
+            try:
+                await self._boot_first(pool, wardens)
+            except CodeRuntimeError as error:
+                failure = error
+            else:
+                self._disposed = False
+                yield
+        if failure is not None:
+            raise failure
 
-    async def _boot_first(self, pool: HostPool) -> None:
+    @classmethod
+    async def doctor(cls) -> list[ProviderCheck]:
+        """Say which Node runs the programs and what else would be tried; see `ProviderCheck`."""
+        tried = "; ".join(f"{item.origin}: {item.path or item.note}" for item in list_candidates())
+        try:
+            node = await find_node()
+        except HostStartError as error:
+            return [ProviderCheck("Node", False, error.seen, error.expected)]
+        done = await anyio.run_process([node.path, "--version"], check=False)
+        version = done.stdout.decode(errors="replace").strip()
+        return [
+            ProviderCheck("Node", True, f"{version} from {node.origin} ({node.path})"),
+            ProviderCheck("Order", True, tried),
+        ]
+
+    async def _boot_first(self, pool: HostPool, wardens: WardenKeeper) -> None:
+        assert self._task_group is not None
+        try:
+            await self._task_group.start(wardens.serve)
+        except (GuardError, OSError) as error:
+            raise HostStartError("the guard", str(error), "a Linux or macOS system") from error
         heap_mb = self._config.max_old_generation_size_mb
         try:
             await pool.start()

@@ -26,9 +26,6 @@ from typing import Any, TypeAlias, cast
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 """A value that crosses the boundary; an integral number is an `int`."""
 
-_Group: TypeAlias = (
-    "tuple[list[Any], set[type], list[int], list[float], list[list[Any]], list[dict[Any, Any]]]"
-)
 _SAFE = 2**53
 _PIECE = 8_192  # code points of a long string that are escaped at a time
 _LONG = 1_024  # a longer string is not kept in a group of values, which bounds the group's size
@@ -107,7 +104,8 @@ def decode(text: bytes) -> JsonValue:
         source = str(text, "utf-8")
         if sys.version_info >= (3, 12) or sys.getrecursionlimit() <= 5_000:
             # Before 3.12 that limit alone protects the C stack, and a host may have raised it.
-            decoder = _SHORT_INTEGERS if _has_short_integers(text) else _ANY_INTEGERS
+            odd = _NEGATIVE_ZERO.search(text) or _LONG_DIGITS in text.translate(_DIGITS)
+            decoder = _ANY_INTEGERS if odd else _SHORT_INTEGERS
             with suppress(RecursionError):  # deeper than the C decoder goes
                 return cast("JsonValue", decoder.decode(source))
         return _decode_exact(source)
@@ -141,8 +139,7 @@ def string_cost(text: str, limit: int | None = None) -> int | None:
     if limit is not None and len(text) + 2 > limit:
         return None  # each code point costs a byte at least, a spelled-out pair four
     if len(text) <= _PIECE:
-        cost = _inner_cost(text) + 2
-        return None if limit is not None and cost > limit else cost
+        return _sum((2, _inner_cost(text)), limit)
     return _sum(chain((2,), map(_inner_cost, _slices(text))), limit)
 
 
@@ -270,10 +267,7 @@ def _read_float(token: str) -> int | float:
 
 
 def _scientific(token: str) -> tuple[str, int]:
-    """Split a number into its significant digits and the power of ten behind them.
-
-    The power is right for a number whose double is neither zero nor infinite.
-    """
+    """Split a number, whose double is not infinite, into its digits and their power of ten."""
     mantissa, _, power = token.lower().lstrip("-").partition("e")
     whole, _, fraction = mantissa.partition(".")
     digits = (whole + fraction).lstrip("0")
@@ -292,7 +286,7 @@ class _Odd(Exception):
     """The fast lane has met something that only the exact lane can judge."""
 
 
-def _groups(value: object) -> Iterator[_Group]:
+def _groups(value: object) -> Iterator[tuple[Any, ...]]:
     """Walk a value in C loops and prove that the C encoder spells it exactly, or raise _Odd.
 
     One cursor is kept for each level, never a stack as wide as a list. A group is some values of
@@ -498,11 +492,6 @@ def _step(frame: _Open) -> str:
 # Decoding
 
 
-def _has_short_integers(text: bytes) -> bool:
-    """Tell whether every integer is surely exact; digits inside strings may spoil the proof."""
-    return not _NEGATIVE_ZERO.search(text) and _LONG_DIGITS not in text.translate(_DIGITS)
-
-
 def _decode_exact(source: str) -> JsonValue:
     """Parse without recursion: an open container costs one or two list entries."""
     containers: list[Any] = []
@@ -580,8 +569,7 @@ def _unexpected(position: int) -> LosslessJsonError:
 
 
 def _refused(reason: str) -> LosslessJsonError:
-    """Refuse with the root as path; the exact lane puts in the path that its walk is at."""
-    return LosslessJsonError("$", reason)
+    return LosslessJsonError("$", reason)  # the exact lane puts in the path that its walk is at
 
 
 def _sum(costs: Iterable[int], limit: int | None) -> int | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, final
 import anyio
 
 from ._context import Context
-from ._errors import RuntimeDisposedError
+from ._errors import ContextStateError, RuntimeDisposedError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -130,8 +130,11 @@ def open_runtime(
 
     Raises:
         PluginNotFoundError: No installed package offers a provider of this name.
+        ContextStateError: The backend is trio, and the calling thread runs trio itself.
         Exception: Whatever the provider raised while it started.
     """
+    if backend == "trio":
+        _refuse_trio_in_trio()
     # The portal brings threading and queues along; an async host never needs them.
     from anyio.from_thread import start_blocking_portal
 
@@ -144,6 +147,21 @@ def open_runtime(
             yield blocking
         finally:
             blocking._close()
+
+
+def _refuse_trio_in_trio() -> None:
+    """Refuse what trio itself refuses only halfway, with its other thread already running."""
+    import trio
+
+    try:
+        trio.lowlevel.current_task()
+    except RuntimeError:
+        return
+    raise ContextStateError(
+        "open a runtime for blocking use",
+        "this thread runs a trio event loop",
+        "`async with Context()` there, or backend='asyncio'",
+    )
 
 
 @asynccontextmanager

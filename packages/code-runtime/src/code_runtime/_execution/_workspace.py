@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
-import stat
 import tempfile
 from typing import final
 
 import anyio.to_thread
+
+from code_runtime._guard_proc import remove_tree
 
 
 @final
@@ -46,26 +46,8 @@ class RunDirectories:
             return
         except OSError:
             # A program may have left a million files: never on the event loop.
-            await anyio.to_thread.run_sync(_remove_tree, directory)
+            await anyio.to_thread.run_sync(remove_tree, directory)
 
     async def aclose(self) -> None:
         """Remove the folder."""
-        await anyio.to_thread.run_sync(_remove_tree, self.path)
-
-
-def _remove_tree(path: str) -> None:
-    try:
-        shutil.rmtree(path)
-    except OSError:
-        _make_writable(path)
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def _make_writable(path: str) -> None:
-    # A program can take its own permissions away, which stops an unprivileged owner from deleting.
-    os.chmod(path, stat.S_IRWXU)
-    for folder, names, _files in os.walk(path, onerror=None):
-        for name in names:
-            inner = os.path.join(folder, name)
-            if not os.path.islink(inner):
-                os.chmod(inner, stat.S_IRWXU)
+        await anyio.to_thread.run_sync(remove_tree, self.path)
