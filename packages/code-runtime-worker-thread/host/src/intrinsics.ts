@@ -37,7 +37,6 @@ export const {
 } = Reflect;
 
 export const ErrorCtor = Error;
-export const TypeErrorCtor = TypeError;
 export const PromiseCtor = Promise;
 export const BigIntCtor = BigInt;
 export const MapCtor = Map;
@@ -129,7 +128,7 @@ export const microtask = queueMicrotask;
 export const exitProcess = process.exit.bind(process);
 export const listenerCount = process.listenerCount.bind(process);
 export const inspect = nodeInspect;
-export const { isNativeError, isPromise, isProxy } = types;
+export const { isNativeError, isPromise } = types;
 
 /**
  * Read a property of an untrusted value.

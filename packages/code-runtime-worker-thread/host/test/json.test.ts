@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import vm from "node:vm";
+import fc from "fast-check";
 import { expect, test } from "vitest";
 import { decode, type Encoded, encode } from "../src/json.ts";
 
@@ -288,4 +289,45 @@ test("encode() elides the middle of a long path", () => {
 test("encode() joins large texts exactly (WT-090)", () => {
   const value = Array.from({ length: 50_000 }, (_, index) => ({ index, text: `é${index}😀` }));
   expect(spell(value)).toBe(JSON.stringify(value));
+});
+
+test("encode() spells what JSON.stringify spells, for any value that both keep (WT-096)", () => {
+  const number = fc.double({ noNaN: true, noDefaultInfinity: true, min: -(2 ** 53), max: 2 ** 53 });
+  const leaf = fc.oneof(
+    fc.constant(null),
+    fc.boolean(),
+    number.map((value) => value + 0),
+    fc.string({ unit: "binary" }),
+    fc.string({
+      unit: fc.integer({ min: 0, max: 0xffff }).map((unit) => String.fromCharCode(unit)),
+    }),
+  );
+  const { tree } = fc.letrec((tie) => ({
+    tree: fc.oneof(
+      { maxDepth: 5 },
+      leaf,
+      fc.array(tie("tree")),
+      fc.dictionary(fc.string(), tie("tree")),
+    ),
+  }));
+  fc.assert(
+    fc.property(tree, (value) => {
+      const expected = JSON.stringify(value);
+      expect(spell(value)).toBe(expected);
+      expect(encode(value, Buffer.byteLength(expected) - 1).kind).toBe("limit");
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test("encode() spells the double that 2^53 + 1 is (WT-116)", () => {
+  expect(spell(2 ** 53 + 1)).toBe("9007199254740992");
+});
+
+test("encode() takes a million small objects in seconds (WT-117, GP-011)", () => {
+  const value = Array.from({ length: 1_000_000 }, (_, index) => ({ a: index }));
+  const before = process.cpuUsage();
+  expect(encode(value, Infinity).kind).toBe("bytes");
+  const { user } = process.cpuUsage(before);
+  expect(user / 1_000_000).toBeLessThan(10);
 });

@@ -243,3 +243,33 @@ const box = new Box(Colour.Blue);
     at Box.open (program.ts:4:47)
     at program.ts:8:7`);
 });
+
+test("compile() takes what this engine knows and refuses what it does not (WT-031)", async () => {
+  expect(
+    await resultOf(
+      "let open = 1; { using file = { [Symbol.dispose]() { open = 0 } }; } return open",
+    ),
+  ).toBe(0);
+  expect((await exceptionOf("@d class A {}")).split("\n")[0]).toBe(
+    "SyntaxError: Invalid or unexpected token",
+  );
+});
+
+test("Run takes undefined as no value, but not inside a value (WT-098)", async () => {
+  expect((await runProgram("return void 0")).end).toEqual({
+    kind: "done",
+    json: "",
+    value: undefined,
+  });
+  expect(await invalid("return [undefined]")).toBe(
+    "invalid-output: The completion must be lossless JSON: $[0]: undefined is not JSON, expected null, or no such member",
+  );
+});
+
+test("Run does not charge arguments and resolutions to the output (WT-095)", async () => {
+  const big = "x".repeat(10_000_000);
+  const options = { bindings: { tools: { f: () => big } }, maxOutputBytes: 16 };
+  expect(await resultOf("return (await tools.f('y'.repeat(1e6))).length", options)).toBe(
+    10_000_000,
+  );
+});

@@ -216,3 +216,14 @@ test("worker refuses forged prototypes after such mutations (WT-194)", async () 
     "ToolCallError",
   ]);
 });
+
+test("worker lives on when a program drops every handle it can find (WT-165)", async () => {
+  const code = `process.removeAllListeners(); for (const handle of process._getActiveHandles?.() ?? []) handle.unref?.();
+    const value = await tools.add({ a: 1 }); return value`;
+  const { end } = await runProgram(code, options);
+  // Without a handle to wait for, Node may end the worker: that is the program's own doing.
+  expect([
+    { kind: "done", json: "2", value: 2 },
+    { kind: "exit", code: 0 },
+  ]).toContainEqual(end);
+});

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from _thread import stack_size
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, islice
@@ -102,8 +103,7 @@ def decode(text: bytes) -> JsonValue:
     """
     try:
         source = str(text, "utf-8")
-        if sys.version_info >= (3, 12) or sys.getrecursionlimit() <= 5_000:
-            # Before 3.12 that limit alone protects the C stack, and a host may have raised it.
+        if _c_stack_is_safe(text):
             odd = _NEGATIVE_ZERO.search(text) or _LONG_DIGITS in text.translate(_DIGITS)
             decoder = _ANY_INTEGERS if odd else _SHORT_INTEGERS
             with suppress(RecursionError):  # deeper than the C decoder goes
@@ -181,13 +181,7 @@ def _combined(text: str) -> str:
 
 
 def _has_surrogates(text: str) -> bool:
-    if text.isascii():
-        return False
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return True
-    return False
+    return not text.isascii() and _SURROGATE.search(text) is not None
 
 
 def _inner_cost(text: str) -> int:
@@ -472,9 +466,8 @@ def _type_name(kind: type) -> str:
 def _path(walk: list[_Open]) -> str:
     shown = walk if len(walk) <= 40 else walk[:20] + walk[-20:]
     path = "$" + "".join(map(_step, shown))
-    if len(shown) < len(walk) or len(path) > 200:
-        path = f"{path[:98]}...{path[-98:]}"
-    return path
+    whole = len(shown) == len(walk) and len(path) <= 200
+    return path if whole else f"{path[:98]}...{path[-98:]}"
 
 
 def _step(frame: _Open) -> str:
@@ -490,6 +483,14 @@ def _step(frame: _Open) -> str:
 
 
 # Decoding
+
+
+def _c_stack_is_safe(text: bytes) -> bool:
+    """Tell whether the C decoder stops in time: it knows no stack size, a host may set one."""
+    if text.count(b"[") + text.count(b"{") <= 1_000:
+        return True
+    limited = sys.version_info >= (3, 12) or sys.getrecursionlimit() <= 5_000
+    return limited and not 0 < stack_size() < 2**22
 
 
 def _decode_exact(source: str) -> JsonValue:
@@ -590,6 +591,7 @@ _ANY_INTEGERS = json.JSONDecoder(
 _SHORT_INTEGERS = json.JSONDecoder(parse_float=_read_float, parse_constant=_read_float)
 _scan_string: Callable[[str, int, bool], tuple[str, int]] = vars(json.decoder)["scanstring"]
 _TYPE_NAME: Callable[[type], object] = vars(type)["__name__"].__get__
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _CODE_POINT = re.compile("[\ud800-\udbff][\udc00-\udfff]|.", re.DOTALL)
 _NEGATIVE_ZERO = re.compile(rb"-0(?=[,\]}\s]|\Z)")
