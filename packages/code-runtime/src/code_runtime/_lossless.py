@@ -485,10 +485,7 @@ def _step(frame: _Open) -> str:
 
 
 def _c_stack_is_safe(text: bytes) -> bool:
-    """Tell whether the C decoder stops in time on deep text, in a thread of the usual stack size.
-
-    Before CPython 3.12 nothing but the recursion limit stops it, and a host may have raised that.
-    """
+    # Before CPython 3.12 only the recursion limit stops the C decoder; a host may have raised it.
     limited = sys.version_info >= (3, 12) or sys.getrecursionlimit() <= 5_000
     return limited or text.count(b"[") + text.count(b"{") <= 1_000
 
