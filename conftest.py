@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 from leftovers import assert_no_leftovers, snapshot_resources
+
+
+# The machine decides how long an example takes, and says nothing about the code.
+settings.register_profile("workspace", deadline=None)
+settings.load_profile("workspace")
 
 
 @pytest.fixture(scope="module", params=["asyncio", "trio"])

@@ -246,7 +246,7 @@ class RunSession:
             has_value=has_value,
             value=value,
             error=error,
-            logs_truncated=self._ledger.exceeded,
+            logs_truncated=self._ledger.exceeded or kept != self._ledger.logs,
             calls=self._journal.freeze(),
             calls_dropped=self._journal.dropped_count,
             log_times_ms=self._logs.times_ms(len(kept)),
