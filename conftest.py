@@ -8,7 +8,6 @@ import pytest
 from hypothesis import settings
 from leftovers import assert_no_leftovers, snapshot_resources
 
-
 # The machine decides how long an example takes, and says nothing about the code.
 settings.register_profile("workspace", deadline=None)
 settings.load_profile("workspace")

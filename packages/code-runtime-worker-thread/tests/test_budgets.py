@@ -7,7 +7,7 @@ and Buffers outside the heap.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 
 import anyio
 import anyio.lowlevel
@@ -169,7 +169,6 @@ async def test_limits_that_are_switched_off_do_not_end_a_run(provider: Provider)
 
 async def test_a_budget_message_that_does_not_fit_becomes_output_limit(provider: Provider) -> None:
     """WT-089: the messages of timeout, abort and exit are charged like any other."""
-    tools: Mapping[str, object] = {}
     async with provider(max_output_bytes=20, max_wall_ms=30_000) as runtime:
         signal = AbortSignal()
         results = [
@@ -186,7 +185,6 @@ async def test_a_budget_message_that_does_not_fit_becomes_output_limit(provider:
     assert [(result.logs, failure(result)) for result in results] == [
         ([], ("output-limit", "Output is larger"))
     ] * 3
-    assert tools == {}
 
 
 NEST = """
@@ -218,30 +216,26 @@ async def test_nested_workers_are_within_memory_mb(provider: Provider) -> None:
 async def test_nested_workers_are_within_the_wall_ceiling_and_die_with_the_run(
     provider: Provider,
 ) -> None:
-    """WT-160: their busy time is not in the compute budget; `docs/limitations.md` says so."""
+    """WT-160: their busy time is not in the compute budget; docs/reference/deviations.md says so."""
     async with provider(compute_ms=300, spare_hosts=1, max_concurrent_runs=1) as runtime:
         spin = await runtime.run(
-            build_request(f"{NEST} await nest('for (;;);'); await new Promise(() => {{}})")
-            if False
-            else build_request(
+            build_request(
                 f"{NEST} await nest('for (;;);'); await new Promise(() => {{}})", max_wall_ms=900
             )
         )
         assert failure(spin) == ("timeout", "wall-clock ceiling exceeded: 900 ms")
-        threads: dict[object, list[object]] = {}
-        count = "process.getBuiltinModule('fs').readdirSync('/proc/self/task').length"
+        seen: dict[object, list[object]] = {}
         for _ in range(4):
             result = await runtime.run(
                 build_request(
-                    f"{NEST} const before = {count}; await nest('for (;;);'); "
-                    f"return [process.pid, before, {count} - before]"
+                    f"""{NEST} const fs = process.getBuiltinModule("fs"), tasks = "/proc/self/task/";
+                    const nameOf = (task) => fs.readFileSync(tasks + task + "/comm", "utf8");
+                    const count = () => fs.readdirSync(tasks).map(nameOf).filter((name) => name === "WorkerThread\\n").length;
+                    const before = count(); await nest("for (;;);"); return [process.pid, before, count()]"""
                 )
             )
             assert isinstance(result.value, list), result
-            pid, before, added = result.value
-            assert isinstance(added, int)
-            assert added > 0
-            threads.setdefault(pid, []).append(before)
-    # A host that served more than one run had no thread more when the next one began.
-    assert max(map(len, threads.values())) > 1
-    assert all(len(set(seen)) == 1 for seen in threads.values()), threads
+            seen.setdefault(result.value[0], []).append(result.value[1:])
+    # Hosts that served one run after another: each run found its own worker and no other.
+    assert max(map(len, seen.values())) > 1
+    assert [counts for runs in seen.values() for counts in runs] == [[1, 2]] * 4

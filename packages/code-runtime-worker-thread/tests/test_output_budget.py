@@ -181,9 +181,7 @@ async def cap_100(anyio_backend: str, module_leaves_nothing: None) -> Any:
         pytest.param("({'': 1, k: {}})", 13, id="WT-066 object"),
     ],
 )
-async def test_a_value_costs_what_its_text_has(
-    cap_100: CodeRuntime, value: str, cost: int
-) -> None:
+async def test_a_value_costs_what_its_text_has(cap_100: CodeRuntime, value: str, cost: int) -> None:
     """WT-068, WT-069: equal to the cap passes, one byte more does not.
 
     Python's own meter and the worker's agree on each value.
@@ -382,6 +380,8 @@ async def test_calls_are_never_charged(provider: Provider) -> None:
 
     async with provider(max_output_bytes=64, spare_hosts=1) as runtime:
         result = await runtime.run(
-            build_request("return (await tools.take('a'.repeat(10_000_000))).length", {"take": take})
+            build_request(
+                "return (await tools.take('a'.repeat(10_000_000))).length", {"take": take}
+            )
         )
     assert (sizes, result.value, result.error) == ([10_000_000], 100_000_000, None)

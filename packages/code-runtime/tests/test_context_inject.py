@@ -17,7 +17,20 @@ pytestmark = pytest.mark.anyio
 
 
 class Journal(list[str]):
-    pass
+    """A list of events that a test can wait for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._changed = anyio.Event()
+
+    def append(self, entry: str) -> None:
+        super().append(entry)
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def wait_for(self, entry: str) -> None:
+        while entry not in self:
+            await self._changed.wait()
 
 
 class Base(Service):
@@ -160,12 +173,12 @@ async def test_nearer_service_replaces_a_farther_one() -> None:
             reader = await inner.plugin(Reader, (log, "reader"))
             log.clear()
             near = await inner.plugin(Database, (log, "near"))
-            await reader.wait("stopping")
+            await log.wait_for("+reader")
             await reader.wait("active")
             assert log == ["+near", "reader still has far", "-reader", "+reader"]
             log.clear()
             await near.dispose()
-            await reader.wait("active")
+            await log.wait_for("+reader")
             assert log[:2] == ["reader still has near", "-reader"]
             assert sorted(log[2:]) == ["+reader", "-near"]
 
@@ -332,7 +345,7 @@ async def test_consumer_does_not_restart_while_its_context_ends() -> None:
         async with ctx.child() as inner:
             reader = await inner.plugin(Reader, (log, "reader"))
             await inner.plugin(Database, (log, "near"))
-            await reader.wait("stopping")
+            await log.wait_for("reader still has far")
             await reader.wait("active")
             log.clear()
         assert log == ["reader still has near", "-reader", "-near"]

@@ -371,10 +371,10 @@ export class ImportRewriter {
 const EMPTY_EXPORT = /export\s*\{\s*\}/y;
 const KEYWORD = /import(?![\p{ID_Continue}$])/uy;
 
-/** Tells `import x …`, `import {`, `import *` and `import "x"` from `import(…)` and `import.meta`. */
+/** Tells `import x …`, `import {`, `import *`, `import "x"` and an unfinished `import` from `import(…)` and `import.meta`. */
 function startsDeclaration(program: string, at: number): boolean {
   KEYWORD.lastIndex = at;
   if (!KEYWORD.test(program)) return false;
   const next = program[skipTrivia(program, at + "import".length)];
-  return next !== undefined && next !== "(" && next !== ".";
+  return next !== "(" && next !== ".";
 }

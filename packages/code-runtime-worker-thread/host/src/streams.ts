@@ -86,8 +86,9 @@ class Redirect {
 
   #bytes(bytes: Uint8Array): void {
     const decoded = this.#decoder.bytes(bytes);
-    // The text of a chunk that only begins a character comes with the write that ends it.
-    if (decoded !== "" || byteLengthOf(bytes) === 0) this.#log(decoded);
+    // The text of a chunk that only begins a character comes with the write that ends it. No bytes are no
+    // entry either: execSync() writes the child's stderr here, which is nearly always empty.
+    if (decoded !== "") this.#log(decoded);
   }
 
   end(): void {

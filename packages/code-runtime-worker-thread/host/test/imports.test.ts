@@ -151,6 +151,7 @@ test.each([
     `Cannot read this import declaration: expected for example ${WORKING}`,
     "1:20",
   ],
+  ["import", `Cannot read this import declaration: expected for example ${WORKING}`, "1:7"],
   ["import {a", `Cannot read this import declaration: expected for example ${WORKING}`, "1:10"],
   [
     'import {a b} from "fs"',

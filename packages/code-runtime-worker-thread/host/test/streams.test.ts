@@ -74,6 +74,12 @@ test("redirect() joins a character that two writes share (WT-060, GP-006)", asyn
   expect(await logsOf(code)).toEqual(["a", "€", "b", "a", "\ufffdc", "a", "\ufffd"]);
 });
 
+test("redirect() makes no entry of a chunk without bytes (WT-056)", async () => {
+  const code = `const { execSync } = await import("node:child_process");
+    process.stdout.write(""); process.stdout.write(Buffer.alloc(0)); execSync("true"); console.log("end")`;
+  expect(await logsOf(code)).toEqual(["", "end"]);
+});
+
 test("redirect() takes writes through the prototype and the real console at once (WT-049, WT-059, GP-007)", async () => {
   const code = `const { Writable } = await import("node:stream");
     console.log("1"); Writable.prototype.write.call(process.stdout, "2"); globalThis.console.log("3");

@@ -175,6 +175,14 @@ test.each([
   ["process.getBuiltinModule('v8').setFlagsFromString('--stack-size=900')", "V8 flags"],
   ["process.getBuiltinModule('os').setPriority(process.pid, 5)", "the process priority"],
   ["process.report.reportOnFatalError = true", "the diagnostic report settings"],
+  [
+    "const fs = process.getBuiltinModule('fs'); fs.closeSync(1); fs.openSync('/dev/full', 'w')",
+    "descriptor 0, 1 or 2",
+  ],
+  [
+    "process.getBuiltinModule('child_process').execFileSync('python3', ['-c', 'import os; os.set_blocking(2, False)'], { stdio: 'inherit' })",
+    "descriptor 0, 1 or 2",
+  ],
   ["process.title = 'mine'; process.chdir = null", null],
 ])(
   "the host names what a program changed for the process when it ran %j",

@@ -1,8 +1,8 @@
 """Watch one program where the system has no subreaper: ``python -I -S _guard_portable.py FD HOST``.
 
 Run by path. For macOS, where it is not tested; the tests run it on Linux. It speaks the messages
-of `_guard_process`, after one spawn request (see `_guard_warden`) on the same channel, but knows
-its program by the process group only: a process that starts a session of its own gets away.
+of `_guard_process`, after the same request (see `_guard_program`) with the program's
+descriptors, but knows its program by the process group only: a process that starts a session of its own gets away.
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ _CHANNEL = 3
 class PortableGuard:
     """The watcher's life, in one thread and one loop."""
 
-    def __init__(self, request: SpawnRequest, host_pid: int) -> None:
+    def __init__(self, request: SpawnRequest, host_pid: int, *, has_control: bool) -> None:
         self._request = request
+        self._has_control = has_control
         self._host_pid = host_pid
         self._program = 0
         self._cause = "none"
@@ -105,7 +106,7 @@ class PortableGuard:
         reader, writer = os.pipe()
         pid = os.fork()
         if pid == 0:
-            become_program(self._request, writer)
+            become_program(self._request, writer, has_control=self._has_control)
         os.close(writer)
         for fd in PROGRAM_SOURCES:
             os.close(fd)
@@ -120,7 +121,7 @@ class PortableGuard:
         return True
 
 
-def _receive_request(channel: socket.socket) -> tuple[list[bytes], list[int]]:
+def _receive_request(channel: socket.socket) -> tuple[bytes, list[int]]:
     data = b""
     descriptors: list[int] = []
     while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "big"):
@@ -129,7 +130,7 @@ def _receive_request(channel: socket.socket) -> tuple[list[bytes], list[int]]:
             sys.exit(1)
         data += part
         descriptors += more
-    return data[4:].split(b"\0"), descriptors
+    return data[4:], descriptors
 
 
 def main(arguments: list[str]) -> None:
@@ -137,12 +138,12 @@ def main(arguments: list[str]) -> None:
     channel = socket.socket(fileno=int(arguments[0]))
     ignore_signals()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    fields, (out, err, *control) = _receive_request(channel)
-    request = parse_request(fields, [_CHANNEL, out, err, *control])
+    body, (out, err, *control) = _receive_request(channel)
     null = 0
     fd = channel.detach()
     place_descriptors([null, null, null, fd, null, null, out, err, *(control or [null])])
-    PortableGuard(request, int(arguments[1])).run()
+    request = parse_request(body)
+    PortableGuard(request, int(arguments[1]), has_control=bool(control)).run()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 A guard is forked from the warden, in a session of its own and as a subreaper, so that every
 process the program starts stays below it whatever the program does. It talks to the host over
-its channel in lines of text, one message a line:
+its channel, first a request (see `_guard_program`), then lines of text, one message a line:
 
 | up (guard to host)                          | down (host to guard)                    |
 |---------------------------------------------|-----------------------------------------|
@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from code_runtime._guard_proc import Hunt, Tree
     from code_runtime._guard_program import (
         PROGRAM_SOURCES,
+        ForkedProgram,
         SpawnRequest,
         become_program,
         describe_exit,
+        parse_request,
         place_descriptors,
         take_in_orphans,
     )
@@ -42,9 +44,11 @@ else:
     from _guard_proc import Hunt, Tree
     from _guard_program import (
         PROGRAM_SOURCES,
+        ForkedProgram,
         SpawnRequest,
         become_program,
         describe_exit,
+        parse_request,
         place_descriptors,
         take_in_orphans,
     )
@@ -64,8 +68,8 @@ _CHANNEL, _HOST, _WARDEN = range(3, 6)
 class Guard:
     """The guard's life, in one thread and one loop."""
 
-    def __init__(self, request: SpawnRequest, beats: mmap.mmap, slot: int) -> None:
-        self._request = request
+    def __init__(self, beats: mmap.mmap, slot: int, *, has_control: bool) -> None:
+        self._has_control = has_control
         self._beats = beats
         self._slot = slot
         self._program: int | None = None
@@ -81,11 +85,13 @@ class Guard:
 
     def run(self) -> None:
         """Guard the program until nothing of it is left."""
-        pidfd = self._start()
+        for fd in (_CHANNEL, _HOST, _WARDEN):
+            self._poll.register(fd, select.POLLIN)
+        request = self._receive_request()
+        pidfd = None if request is None else self._start(request)
         if pidfd is None:
             return
-        for fd in (_CHANNEL, _HOST, _WARDEN, pidfd):
-            self._poll.register(fd, select.POLLIN)
+        self._poll.register(pidfd, select.POLLIN)
         while not self._is_done():
             self._wait(pidfd)
             self._beat()
@@ -198,7 +204,22 @@ class Guard:
         self._hunt.step()
         self._tell(f"memory {used} {self._limit_bytes}")
 
-    def _start(self) -> int | None:
+    def _receive_request(self) -> SpawnRequest | None:
+        """Read what to start; None when the host or the warden is gone."""
+        data = b""
+        size = 4
+        while len(data) < size:
+            for fd, _events in self._poll.poll(_IDLE_MS):
+                part = self._channel.recv(size - len(data)) if fd == _CHANNEL else b""
+                if not part:
+                    return None
+                data += part
+                if len(data) == 4:
+                    size = 4 + int.from_bytes(data, "big")
+            self._beat()
+        return parse_request(data[4:])
+
+    def _start(self, request: SpawnRequest) -> int | None:
         """Start the program; return its pidfd, or None when it could not be executed."""
         reader, writer = os.pipe2(os.O_CLOEXEC)
         try:
@@ -207,7 +228,10 @@ class Guard:
             self._tell(f"failed fork {error.errno}")
             return None
         if pid == 0:
-            become_program(self._request, writer)
+            become_program(request, writer, has_control=self._has_control)
+            # Number 3 is another descriptor now.
+            self._channel.detach()
+            raise ForkedProgram(request.env)
         os.close(writer)
         for fd in PROGRAM_SOURCES:
             os.close(fd)
@@ -237,13 +261,23 @@ class Guard:
 
 
 def run_guard(
-    request: SpawnRequest, *, host_fd: int, warden_fd: int, beats: mmap.mmap, slot: int
+    descriptors: list[int], *, host_fd: int, warden_fd: int, beats: mmap.mmap, slot: int
 ) -> None:
-    """Turn this freshly forked process into a guard, and guard until nothing is left."""
+    """Turn this freshly forked process into a guard, and guard until nothing is left.
+
+    Args:
+        descriptors: channel, the program's 1 and 2, and perhaps 3.
+        host_fd: a pidfd of the host.
+        warden_fd: a pidfd of the warden.
+        beats: counters in memory that the warden reads.
+        slot: which of them is this guard's.
+
+    Raises:
+        ForkedProgram: this is the program, forked from a zygote.
+    """
     os.setsid()
     take_in_orphans()
-    channel, out, err, *control = request.descriptors
+    channel, out, err, *control = descriptors
     # The program's control descriptor is optional; the null device keeps its place.
-    sources = [0, 0, 0, channel, host_fd, warden_fd, out, err, *(control or [0])]
-    place_descriptors(sources)
-    Guard(request, beats, slot).run()
+    place_descriptors([0, 0, 0, channel, host_fd, warden_fd, out, err, *(control or [0])])
+    Guard(beats, slot, has_control=bool(control)).run()

@@ -1,4 +1,10 @@
-"""Start a program from its guard: what was asked for, and the way from a fork to an exec.
+"""Start a program from its guard: what was asked for, and the way from a fork to a program.
+
+The host writes one request to each guard's channel, before all commands: a length (4 bytes,
+big-endian) and a body of fields with a NUL byte between them:
+
+    spawn CWD RLIMITS ARGC ARG... NAME=VALUE...        execute a file
+    fork CWD RLIMITS 0 NAME=VALUE...                   go on in the entry of the zygote
 
 Standard library only; loaded by path in guard processes, on Linux and macOS.
 """
@@ -27,7 +33,7 @@ PROGRAM_SOURCES = (_OUT, _ERR, _CONTROL) = (6, 7, 8)
 
 
 class SpawnRequest:
-    """What the host asked for; descriptors are numbers in this process."""
+    """What the host asked for; without arguments the program is a fork of the zygote."""
 
     def __init__(
         self,
@@ -36,18 +42,26 @@ class SpawnRequest:
         env: dict[bytes, bytes],
         cwd: bytes,
         rlimits: Sequence[tuple[int, int, int]],
-        descriptors: Sequence[int],
     ) -> None:
         self.argv = argv
         self.env = env
         self.cwd = cwd
         self.rlimits = rlimits
-        self.descriptors = descriptors
 
 
-def parse_request(fields: list[bytes], descriptors: list[int]) -> SpawnRequest:
-    """Read the fields of a spawn request (see `_guard_warden`)."""
-    _kind, _name, _count, cwd, rlimits, argument_count, *rest = fields
+class ForkedProgram(BaseException):
+    """Unwinds the stack of warden and guard in a program that was forked from a zygote.
+
+    Raised and not called, so that nothing of either is in reach of the program.
+    """
+
+    def __init__(self, env: dict[bytes, bytes]) -> None:
+        self.env = env
+
+
+def parse_request(body: bytes) -> SpawnRequest:
+    """Read the body of a request."""
+    _kind, cwd, rlimits, argument_count, *rest = body.split(b"\0")
     size = int(argument_count)
     numbers = [int(number) for number in rlimits.split()]
     return SpawnRequest(
@@ -55,7 +69,6 @@ def parse_request(fields: list[bytes], descriptors: list[int]) -> SpawnRequest:
         env=dict(pair.split(b"=", 1) for pair in rest[size:]),
         cwd=cwd,
         rlimits=list(zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True)),
-        descriptors=descriptors,
     )
 
 
@@ -89,24 +102,19 @@ def close_from(first: int) -> None:
                 os.close(int(name))
 
 
-def become_program(request: SpawnRequest, writer: int) -> None:
-    """Execute the program, in a session of its own and with its own descriptors only."""
+def become_program(request: SpawnRequest, writer: int, *, has_control: bool) -> None:
+    """Execute the program, in a session of its own and with its own descriptors only.
+
+    It returns in a fork of a zygote only, which is prepared in the same way. The end of `writer`
+    without text says that the program runs.
+    """
     stage = "prepare"
     try:
         os.setsid()
         # Safe here, because the guard has one thread: the signal follows the parent's thread.
         if _IS_LINUX:
             _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        writer = fcntl.fcntl(writer, fcntl.F_DUPFD_CLOEXEC, 32)
-        os.dup2(_OUT, 1)
-        os.dup2(_ERR, 2)
-        if len(request.descriptors) > 3:
-            os.dup2(_CONTROL, 3)
-        else:
-            os.close(3)
-        os.dup2(writer, 4, inheritable=False)
-        writer = 4
-        close_from(5)
+        writer = _place_program_descriptors(writer, has_control=has_control)
         restore_signals()
         os.umask(0o022)
         stage = "rlimits"
@@ -115,13 +123,28 @@ def become_program(request: SpawnRequest, writer: int) -> None:
         stage = "cwd"
         os.chdir(request.cwd)
         stage = "exec"
+        if not request.argv:
+            os.close(writer)
+            return
         os.execve(request.argv[0], list(request.argv), request.env)
     except OSError as error:
         os.write(writer, f"{stage} {error.errno}".encode("ascii"))
     except BaseException:
         os.write(writer, f"{stage} 22".encode("ascii"))
-    finally:
-        os._exit(127)
+    os._exit(127)
+
+
+def _place_program_descriptors(writer: int, *, has_control: bool) -> int:
+    writer = fcntl.fcntl(writer, fcntl.F_DUPFD_CLOEXEC, 32)
+    os.dup2(_OUT, 1)
+    os.dup2(_ERR, 2)
+    if has_control:
+        os.dup2(_CONTROL, 3)
+    else:
+        os.close(3)
+    os.dup2(writer, 4, inheritable=False)
+    close_from(5)
+    return 4
 
 
 def take_in_orphans() -> None:
@@ -140,6 +163,17 @@ def refuse_tracers() -> None:
     It does not hold against CAP_SYS_PTRACE, and an exec sets it back.
     """
     _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def admit_tracers() -> None:
+    """Take back what `refuse_tracers` did, as an exec does."""
+    _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
+
+
+def clear_environment() -> None:
+    """Remove every variable, those that `os.environ` does not know included."""
+    os.environ.clear()
+    _libc.clearenv()
 
 
 _LEFT_ALONE = frozenset({signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGCONT})

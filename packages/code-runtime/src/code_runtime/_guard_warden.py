@@ -3,12 +3,15 @@
 The host talks to the warden over a stream socket. A request is a length (4 bytes, big-endian) and
 a body of fields with a NUL byte between them; descriptors ride with its first byte:
 
-    spawn ID CWD RLIMITS ARGC ARG... NAME=VALUE...     + channel, stdout, stderr, [control]
-    kill ID                                            kill this guard; what it leaves is hunted
-    bye                                                an orderly end follows
+    guard ID COUNT       fork a guard for these descriptors: channel, stdout, stderr, [control]
+    kill ID              kill this guard; what it leaves is hunted
+    bye                  an orderly end follows
 
-Answers are lines: ``ready PID``, ``broken TEXT`` (it could not start), ``ended ID COUNT`` (the
-guard and all below it are gone but COUNT processes that may not be killed).
+Answers are lines: ``ready PID``, ``broken SEEN`` NUL ``EXPECTED`` (it could not start), ``ended ID
+COUNT`` (the guard and all below it are gone but COUNT processes that may not be killed).
+
+It may be a zygote too (see `_guard_zygote`): every program then is a fork of this process, which
+therefore never holds what the host asks for a run, such as its environment.
 
 The warden is a subreaper above the guards: what a dead guard leaves becomes the warden's own
 child, and a child that it does not know is killed. It ends when the host does, seen by the end
@@ -29,27 +32,27 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from code_runtime._guard_proc import Hunt, Tree, remove_tree, stat_of
     from code_runtime._guard_process import run_guard
     from code_runtime._guard_program import (
-        SpawnRequest,
+        ForkedProgram,
         ignore_signals,
-        parse_request,
         refuse_tracers,
         take_in_orphans,
     )
+    from code_runtime._guard_zygote import Entry, Unfit, prepare
 else:
     from _guard_proc import Hunt, Tree, remove_tree, stat_of
     from _guard_process import run_guard
     from _guard_program import (
-        SpawnRequest,
+        ForkedProgram,
         ignore_signals,
-        parse_request,
         refuse_tracers,
         take_in_orphans,
     )
+    from _guard_zygote import Entry, Unfit, prepare
 
 _TICK_S = 0.25
 _HUNT_MS = 1
@@ -203,8 +206,8 @@ class Warden:
             self._obey(body.split(b"\0"))
 
     def _obey(self, fields: list[bytes]) -> None:
-        if fields[0] == b"spawn":
-            self._spawn(fields)
+        if fields[0] == b"guard":
+            self._fork_guard(fields[1], int(fields[2]))
         elif fields[0] == b"bye":
             self.is_orderly = True
         elif fields[0] == b"kill":
@@ -219,8 +222,7 @@ class Warden:
         self._ended.append(name)
         self._is_hunting = True
 
-    def _spawn(self, fields: list[bytes]) -> None:
-        count = int(fields[2])
+    def _fork_guard(self, name: bytes, count: int) -> None:
         descriptors, self._descriptors = self._descriptors[:count], self._descriptors[count:]
         slot = self._free.pop() if self._free else None
         try:
@@ -228,16 +230,16 @@ class Warden:
         except OSError:
             pid = -1
         if pid == 0 and slot is not None:
-            self._be_guard(parse_request(fields, descriptors), slot)
+            self._be_guard(descriptors, slot)
         for fd in descriptors:
             os.close(fd)
         if slot is None:
-            self._tell(b"ended %s 0" % fields[1])
+            self._tell(b"ended %s 0" % name)
         elif pid < 0:
             self._free.append(slot)
-            self._tell(b"ended %s 0" % fields[1])
+            self._tell(b"ended %s 0" % name)
         else:
-            self._keep(pid, fields[1], slot)
+            self._keep(pid, name, slot)
 
     def _keep(self, pid: int, name: bytes, slot: int) -> None:
         if not self._guards:
@@ -254,17 +256,23 @@ class Warden:
         self._guards[pid] = _Record(name, slot, pidfd, self._beats[slot])
         self._poll.register(pidfd, select.POLLIN)
 
-    def _be_guard(self, request: SpawnRequest, slot: int) -> None:
+    def _be_guard(self, descriptors: list[int], slot: int) -> None:
         try:
             run_guard(
-                request,
+                descriptors,
                 host_fd=self._host_fd,
                 warden_fd=self._own_fd,
                 beats=self._beats,
                 slot=slot,
             )
+        except ForkedProgram:
+            # The program must not beat for a guard, nor close a number that is its own by now.
+            self._beats.close()
+            self._channel.detach()
+            raise
         finally:
-            os._exit(0)
+            if not isinstance(sys.exc_info()[1], ForkedProgram):
+                os._exit(0)
 
 
 def _host_pidfd(host_pid: int) -> int:
@@ -275,23 +283,46 @@ def _host_pidfd(host_pid: int) -> int:
     return fd
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Be a warden until the host is gone."""
-    channel = socket.socket(fileno=int(arguments[0]))
+def _start(channel: socket.socket, host_pid: int, zygote: list[str]) -> tuple[Warden, Entry | None]:
     try:
-        ignore_signals()
         take_in_orphans()
         refuse_tracers()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if os.readlink("/proc/self") != str(os.getpid()):
             raise OSError("/proc shows another process namespace")
-        host_fd = _host_pidfd(int(arguments[1]))
+        host_fd = _host_pidfd(host_pid)
+        entry = prepare(zygote) if zygote else None
+        ignore_signals()
         channel.setblocking(False)
         warden = Warden(channel, host_fd)
         channel.send(b"ready %d\n" % os.getpid())
-    except (OSError, AttributeError) as error:
-        channel.send(f"broken {error}\n".encode(errors="replace")[:4096])
+    except (OSError, AttributeError, Unfit) as error:
+        seen, expected = (str(error), "a line that says ready")
+        if isinstance(error, Unfit):
+            seen, expected = error.seen, error.expected
+        channel.send(f"broken {seen[:2000]}\0{expected[:2000]}\n".encode(errors="replace"))
         sys.exit(1)
-    warden.run()
-    if not warden.is_orderly and len(arguments) > 2:
+    return warden, entry
+
+
+def main(arguments: Sequence[str]) -> Callable[[], object] | None:
+    """Be a warden until the host is gone.
+
+    Args:
+        arguments: the number of the channel, the process of the host, the directory to delete or
+            nothing, and what a zygote imports (see `_guard_zygote.prepare`).
+
+    Returns:
+        What to call with an empty stack, if this process became a forked program.
+    """
+    channel = socket.socket(fileno=int(arguments[0]))
+    warden, entry = _start(channel, int(arguments[1]), list(arguments[3:]))
+    try:
+        warden.run()
+    except ForkedProgram as program:
+        if entry is not None:
+            return entry.program(program.env)
+        raise
+    if not warden.is_orderly and arguments[2]:
         remove_tree(arguments[2])
+    return None

@@ -3,6 +3,9 @@
     host ── Unix socket ── warden (one process for each provider, a subreaper)
       ╚════ Unix socket ═══ guard (one for each program, a subreaper) ── program ── ...
 
+A program is executed (`Warden.spawn`), or it is a fork of a warden that is a zygote, which has
+imported what programs need (`Warden.fork`). What a run asks for goes to its guard, not through the
+warden, whose memory every fork inherits.
 Both ends of each socket see the other one die. What the guard and the warden do is told in
 `_guard_process` and `_guard_warden`; docs/design/guard.md says who owns what, and the limits.
 """
@@ -14,7 +17,6 @@ import contextlib
 import os
 import signal
 import socket
-import stat
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -34,6 +36,7 @@ from ._guarded_process import (
     check_owner,
     number,
 )
+from ._guarded_requests import Zygote, fork_fields, pack, private_pipes, spawn_fields
 
 __all__ = [
     "ExitStatus",
@@ -41,6 +44,7 @@ __all__ = [
     "GuardedProcess",
     "ProgramStartError",
     "Warden",
+    "Zygote",
     "open_warden",
 ]
 
@@ -48,6 +52,7 @@ _IS_LINUX: bool = sys.platform == "linux"
 _SCRIPT = Path(__file__).with_name("_guard.py")
 # Generous, because a starved machine is no reason to fail; each is an answer of milliseconds.
 _READY_S = 10.0
+_PRELOAD_S = 60.0
 _SEND_S = 2.0
 _STARTED_S = 10.0
 _RESUME_S = 1.0
@@ -58,10 +63,16 @@ class Warden:
     """A warden process, which forks a guard for each program; made by `open_warden`."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], channel: socket.socket, tasks: TaskGroup
+        self,
+        process: subprocess.Popen[bytes],
+        channel: socket.socket,
+        tasks: TaskGroup,
+        *,
+        zygote: Zygote | None = None,
     ) -> None:
         self._process = process
         self._channel = channel
+        self._zygote = zygote
         self._tasks = tasks
         self._owner_pid = os.getpid()
         # Ours and not reaped yet: the number cannot be another process's.
@@ -70,7 +81,7 @@ class Warden:
         self._ready = anyio.Event()
         self._closed = anyio.Event()
         self._dead = anyio.Event()
-        self._trouble = "it ended before it was ready"
+        self._trouble = ("it ended before it was ready", "a line that says ready")
         self._processes: dict[int, GuardedProcess] = {}
         self._last_name = 0
         self._inbox = b""
@@ -123,22 +134,67 @@ class Warden:
             ValueError: the path is not absolute, or a text holds a NUL character.
         """
         action = f"start the program {argv[0]!r}" if argv else "start a program"
-        check_owner(self._owner_pid, action)
+        fields = spawn_fields(argv, env, cwd, rlimits)
         descriptors = [stdout_fd, stderr_fd, *(() if control_fd is None else (control_fd,))]
-        self._last_name += 1
-        name = self._last_name
-        fields = spawn_fields(name, argv, env, cwd, rlimits or {}, len(descriptors) + 1)
+        return await self._launch(fields, argv[0], descriptors, action)
+
+    async def fork(
+        self,
+        *,
+        env: Mapping[str, str],
+        cwd: str,
+        stdout_fd: int,
+        stderr_fd: int,
+        control_fd: int,
+        rlimits: Mapping[int, tuple[int, int]] | None = None,
+    ) -> GuardedProcess:
+        """Fork a program from the zygote under a guard of its own, and wait until it runs.
+
+        It calls the entry of the zygote with 3, the number of its control descriptor. The rest is
+        as for `spawn`: descriptors, session, environment and directory are its own, signals and
+        the generators of `random` and `numpy.random` are as in a new process. What it cannot have
+        of its own is the hash seed, the addresses and the command line of the zygote.
+
+        Args:
+            env: the whole environment, without additions by the interpreter.
+            cwd: the working directory.
+            stdout_fd: becomes descriptor 1.
+            stderr_fd: becomes descriptor 2.
+            control_fd: becomes descriptor 3.
+            rlimits: soft and hard limit by number (`resource.RLIMIT_...`), in the system's units.
+                No core is ever dumped.
+
+        Raises:
+            ProgramStartError: a limit cannot be set, or the directory not be entered.
+            GuardError: the warden is no zygote, is closed or does not answer; or this is a fork of
+                the host.
+            ValueError: a text holds a NUL character, or a name in `env` is wrong.
+        """
+        action = "fork a program"
+        if self._zygote is None:
+            raise GuardError(action, "the warden was opened without zygote", "one that is a zygote")
+        fields = fork_fields(env, cwd, rlimits)
+        descriptors = [stdout_fd, stderr_fd, control_fd]
+        return await self._launch(fields, self._zygote.entry, descriptors, action)
+
+    async def _launch(
+        self, fields: Sequence[bytes], path: str, descriptors: Sequence[int], action: str
+    ) -> GuardedProcess:
+        check_owner(self._owner_pid, action)
         if not self.alive:
             raise GuardError(action, "the warden is closed", "a living one")
+        self._last_name += 1
+        name = self._last_name
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        process = GuardedProcess(name, argv[0], ours, _private_pipes(descriptors))
+        process = GuardedProcess(name, path, ours, private_pipes(descriptors))
         self._processes[name] = process
         # The reader owns the socket from here on and ends when nothing of the program is left.
         self._tasks.start_soon(self._serve, process, name)
         with theirs:
-            await self._send(fields, (theirs.fileno(), *descriptors))
-        await self._wait_started(process, action)
+            rights = (theirs.fileno(), *descriptors)
+            await self._send([b"guard", b"%d" % name, b"%d" % len(rights)], rights)
+        await self._wait_started(process, pack(fields), action)
         return process
 
     async def _serve(self, process: GuardedProcess, name: int) -> None:
@@ -147,17 +203,18 @@ class Warden:
         finally:
             self._processes.pop(name, None)
 
-    async def _wait_started(self, process: GuardedProcess, action: str) -> None:
+    async def _wait_started(self, process: GuardedProcess, request: bytes, action: str) -> None:
         error: GuardError | None = None
         is_started = False
         try:
             with anyio.move_on_after(_RESUME_S):
-                error = await process.wait_started()
+                error = await process.start(request)
                 is_started = True
             if not is_started:
+                # A program may have stopped the warden.
                 self._resume()
                 with anyio.move_on_after(_STARTED_S - _RESUME_S):
-                    error = await process.wait_started()
+                    error = await process.start()
                     is_started = True
         finally:
             if not is_started:
@@ -190,8 +247,7 @@ class Warden:
 
     async def _send(self, fields: Sequence[bytes], descriptors: Sequence[int]) -> None:
         """Send one whole request; half of one would garble all that follow."""
-        body = b"\0".join(fields)
-        data = memoryview(len(body).to_bytes(4, "big") + body)
+        data = memoryview(pack(fields))
         rights = []
         if descriptors:
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
@@ -228,10 +284,14 @@ class Warden:
         Raises:
             GuardError: it could not start.
         """
-        with anyio.move_on_after(_READY_S):
+        patience_s = _READY_S if self._zygote is None else _PRELOAD_S
+        with anyio.move_on_after(patience_s):
             await self._ready.wait()
+        if not self._ready.is_set():
+            self._trouble = (f"no answer in {patience_s:g} s", self._trouble[1])
         if not self.alive:
-            raise GuardError("start a warden", self._trouble, "a line that says ready")
+            action = "start a warden" if self._zygote is None else "start a zygote"
+            raise GuardError(action, *self._trouble)
 
     async def serve(self) -> None:
         """Read the warden's lines until it is dead, and reap it; `open_warden` runs this."""
@@ -270,7 +330,8 @@ class Warden:
         if words[0] == b"ready" and number(words[1]) == self.pid:
             self._ready.set()
         elif words[0] == b"broken":
-            self._trouble = line[7:].decode(errors="replace")
+            seen, _, expected = line[7:].decode(errors="replace").partition("\0")
+            self._trouble = (seen, expected)
         elif words[0] == b"ended":
             process = self._processes.get(number(words[1]))
             if process is not None:
@@ -300,7 +361,10 @@ class Warden:
 
 @asynccontextmanager
 async def open_warden(
-    *, python: str | None = None, remove_on_exit: str | None = None
+    *,
+    python: str | None = None,
+    zygote: Zygote | None = None,
+    remove_on_exit: str | None = None,
 ) -> AsyncIterator[Warden]:
     """Start a warden; end it, with every program under it, on leaving the block.
 
@@ -308,24 +372,29 @@ async def open_warden(
     its process group, memory is not watched, and `remove_on_exit` does nothing.
 
     Args:
-        python: the interpreter for warden and guards (CPython 3.11 or later); the host's own
+        python: the interpreter for warden and guards (CPython 3.10 or later); the host's own
             without it.
+        zygote: what the warden imports, so that `Warden.fork` works; needs Linux.
         remove_on_exit: a directory that the warden deletes if the host dies. Leaving the block
             keeps it: the host deletes it itself.
 
     Raises:
-        GuardError: the warden cannot start, or the platform is neither Linux nor macOS.
+        GuardError: the warden cannot start, or the platform is neither Linux nor macOS; or a
+            module of the zygote cannot be imported, leaves threads running or descriptors open.
+        ValueError: the zygote has a field of the wrong shape.
     """
     if not _IS_LINUX:
         from ._guarded_portable import open_portable_warden
 
+        if zygote is not None:
+            raise GuardError("start a zygote", f"platform {sys.platform!r}", "'linux'")
         async with open_portable_warden(python=python) as portable:
             yield portable
         return
     failure: Exception | None = None
-    process, channel = _start(python or sys.executable, remove_on_exit)
+    process, channel = _start(python or sys.executable, zygote, remove_on_exit)
     async with anyio.create_task_group() as tasks:
-        warden = Warden(process, channel, tasks)
+        warden = Warden(process, channel, tasks, zygote=zygote)
         tasks.start_soon(warden.serve)
         try:
             await warden.wait_ready()
@@ -341,19 +410,20 @@ async def open_warden(
 
 
 def _start(
-    python: str, remove_on_exit: str | None
+    python: str, zygote: Zygote | None, remove_on_exit: str | None
 ) -> tuple[subprocess.Popen[bytes], socket.socket]:
     # On the loop, which a fork by vfork and the exec of a loaded interpreter hold for 2 ms: a
     # thread could not be stopped by a cancellation, and its process would have no owner then.
+    extra = [] if zygote is None else zygote.arguments()
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
-    arguments = [python, "-I", "-S", str(_SCRIPT), str(theirs.fileno()), str(os.getpid())]
-    if remove_on_exit is not None:
-        arguments.append(remove_on_exit)
+    # A zygote needs site, which makes installed packages importable.
+    options = ["-I", "-S"] if zygote is None else ["-I"]
+    arguments = [str(theirs.fileno()), str(os.getpid()), remove_on_exit or "", *extra]
     with theirs:
         try:
             process = subprocess.Popen(
-                arguments,
+                [python, *options, str(_SCRIPT), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -367,41 +437,3 @@ def _start(
             seen = f"{python!r} cannot be executed ({error.strerror})"
             raise GuardError("start a warden", seen, "a Python interpreter") from error
     return process, ours
-
-
-def spawn_fields(
-    name: int,
-    argv: Sequence[str],
-    env: Mapping[str, str],
-    cwd: str,
-    rlimits: Mapping[int, tuple[int, int]],
-    descriptor_count: int,
-) -> list[bytes]:
-    """Word a spawn request; raise ValueError for one that cannot be sent."""
-    if not argv or not os.path.isabs(argv[0]):
-        raise ValueError(
-            f"Cannot start a program: argv is {list(argv)!r}, expected an absolute path first"
-        )
-    limits = " ".join(f"{key} {soft} {hard}" for key, (soft, hard) in rlimits.items())
-    texts = [*argv, *(f"{key}={value}" for key, value in env.items())]
-    if any("\0" in text for text in (cwd, *texts)):
-        raise ValueError(
-            "Cannot start a program: a NUL character in argv, env or cwd, expected none"
-        )
-    head = [b"spawn", b"%d" % name, b"%d" % descriptor_count, os.fsencode(cwd), limits.encode()]
-    return [*head, b"%d" % len(argv), *map(os.fsencode, texts)]
-
-
-def _private_pipes(descriptors: Sequence[int]) -> frozenset[tuple[int, int]]:
-    """Name the pipes that only the program writes to, by device and inode."""
-    pipes = set()
-    for fd in descriptors:
-        info = os.fstat(fd)
-        if stat.S_ISFIFO(info.st_mode):
-            pipes.add((info.st_dev, info.st_ino))
-    for fd in (0, 1, 2):
-        # The host's own output may go to a pipe that its parents write to.
-        with contextlib.suppress(OSError):
-            info = os.fstat(fd)
-            pipes.discard((info.st_dev, info.st_ino))
-    return frozenset(pipes)

@@ -19,8 +19,9 @@ from typing import final
 import anyio
 from anyio.abc import TaskGroup
 
-from ._guarded import Warden, spawn_fields
+from ._guarded import Warden
 from ._guarded_process import NO_SIGNAL, GuardedProcess, GuardError, check_owner
+from ._guarded_requests import pack, spawn_fields
 
 _SCRIPT = Path(__file__).with_name("_guard_portable.py")
 _REAP_S = 2.0
@@ -65,6 +66,23 @@ class PortableWarden(Warden):
         """Wait for the end of the block."""
         await self._ended.wait()
 
+    async def fork(
+        self,
+        *,
+        env: Mapping[str, str],
+        cwd: str,
+        stdout_fd: int,
+        stderr_fd: int,
+        control_fd: int,
+        rlimits: Mapping[int, tuple[int, int]] | None = None,
+    ) -> GuardedProcess:
+        """Refuse: there is no zygote.
+
+        Raises:
+            GuardError: always.
+        """
+        raise GuardError("fork a program", f"platform {sys.platform!r}", "'linux'")
+
     async def spawn(
         self,
         argv: Sequence[str],
@@ -81,7 +99,7 @@ class PortableWarden(Warden):
         check_owner(self._owner_pid, action)
         descriptors = [stdout_fd, stderr_fd, *(() if control_fd is None else (control_fd,))]
         self._last_name += 1
-        fields = spawn_fields(self._last_name, argv, env, cwd, rlimits or {}, len(descriptors))
+        fields = spawn_fields(argv, env, cwd, rlimits)
         if not self.alive:
             raise GuardError(action, "the warden is closed", "a living one")
         watcher, channel = self._start(action)
@@ -92,8 +110,8 @@ class PortableWarden(Warden):
         is_started = False
         try:
             with anyio.move_on_after(_STARTED_S):
-                await _send(channel, b"\0".join(fields), descriptors)
-                error = await process.wait_started()
+                await _send(channel, pack(fields), descriptors)
+                error = await process.start()
                 is_started = True
         finally:
             if not is_started:
@@ -148,8 +166,8 @@ class PortableWarden(Warden):
                 tasks.start_soon(process.kill)
 
 
-async def _send(channel: socket.socket, body: bytes, descriptors: Sequence[int]) -> None:
-    rest = memoryview(len(body).to_bytes(4, "big") + body)
+async def _send(channel: socket.socket, request: bytes, descriptors: Sequence[int]) -> None:
+    rest = memoryview(request)
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
     while rest:
         try:

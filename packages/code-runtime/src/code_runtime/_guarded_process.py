@@ -157,6 +157,7 @@ class GuardedProcess:
         self._swept: deque[_Answer] = deque()
         self._scope = anyio.CancelScope(shield=True)
         self._link: WardenLink | None = None
+        self._unsent = memoryview(b"")
 
     @property
     def pid(self) -> int:
@@ -244,7 +245,7 @@ class GuardedProcess:
         """
         self._check_owner("kill a program")
         with anyio.CancelScope(shield=True):
-            self._send(b"kill\n")
+            self._order_kill()
             if await self._wait_gone(_PATIENCE_S):
                 return
             if self._link is not None and self._link.alive:
@@ -256,6 +257,13 @@ class GuardedProcess:
     async def aclose(self) -> None:
         """Kill the program and release every descriptor."""
         await self.kill()
+
+    def _order_kill(self) -> None:
+        if self._unsent and not self._is_finished:
+            # Words would become part of the request; an end is understood.
+            with contextlib.suppress(OSError):
+                self._channel.shutdown(socket.SHUT_WR)
+        self._send(b"kill\n")
 
     async def _wait_gone(self, seconds: float) -> bool:
         with anyio.move_on_after(seconds):
@@ -300,8 +308,23 @@ class GuardedProcess:
                 await self._recover(link)
         self._finish()
 
-    async def wait_started(self) -> ProgramStartError | None:
-        """Wait until the program runs, or cannot; the error is None if the guard was lost."""
+    async def start(self, request: bytes = b"") -> ProgramStartError | None:
+        """Tell the guard what to start, and wait until it runs, or cannot (the warden's task).
+
+        None is returned when it runs, and also when the guard was lost. A call that was cancelled
+        is taken up again by one without a request.
+        """
+        if request:
+            self._unsent = memoryview(request)
+        while self._unsent and not self._started.is_set():
+            try:
+                self._unsent = self._unsent[self._channel.send(self._unsent, NO_SIGNAL) :]
+            except BlockingIOError:
+                with contextlib.suppress(anyio.ClosedResourceError):
+                    await anyio.wait_writable(self._channel)
+            except OSError:
+                # The reader sees the end too, and tells.
+                break
         await self._started.wait()
         return self._start_error
 
@@ -421,6 +444,7 @@ class GuardedProcess:
             return
         self._is_finished = True
         self._settle_lost()
+        anyio.notify_closing(self._channel)
         self._channel.close()
         for fd in (self._pidfd, self._guard_fd):
             if fd >= 0:

@@ -1,0 +1,218 @@
+"""Make the warden a zygote, and make a fork of it look like a newly started interpreter.
+
+A zygote imports the package of the child and the modules to preload once; every program is a fork
+of its guard, which is a fork of the zygote. Such a program shares the zygote's memory until it
+writes, so it must find nothing of the warden there, and nothing of another run: see
+`_guard_program.ForkedProgram`. Hash seed, addresses and `/proc/self/cmdline` stay the zygote's.
+
+Standard library only, CPython 3.10 or later; loaded by path.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import importlib.machinery
+import importlib.util
+import io
+import os
+import signal
+import sys
+import threading
+import time
+import types
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from code_runtime._guard_program import admit_tracers, clear_environment
+else:
+    from _guard_program import admit_tracers, clear_environment
+
+# A zygote whose import hangs sees no end of its host: the alarm of the system ends it then.
+_IMPORT_S = 90
+_THREADS_END_S = 1.0
+_CONTROL = 3
+_ALWAYS = ("asyncio", "encodings.idna", "random", "tempfile")
+
+
+class Unfit(Exception):
+    """Why this process cannot be a zygote."""
+
+    def __init__(self, seen: str, expected: str) -> None:
+        super().__init__(seen, expected)
+        self.seen = seen
+        self.expected = expected
+
+
+class Entry:
+    """The function that each program calls."""
+
+    def __init__(self, function: Callable[[int], object]) -> None:
+        self._function = function
+
+    def program(self, env: dict[bytes, bytes]) -> Callable[[], object]:
+        """Wrap what a program does, to be called with an empty stack."""
+
+        def run() -> object:
+            _refresh(env)
+            return self._function(_CONTROL)
+
+        return run
+
+
+def prepare(arguments: list[str]) -> Entry:
+    """Import what programs need.
+
+    Args:
+        arguments: the folder of the child's package, `module:function`, modules to preload.
+
+    Raises:
+        Unfit: something cannot be imported, or leaves this process unfit to be forked.
+    """
+    folder, entry, *preload = arguments
+    seen = f"{sys.implementation.name} {sys.version.split()[0]}"
+    if sys.implementation.name != "cpython" or sys.version_info < (3, 10):
+        raise Unfit(seen, "CPython 3.10 or later")
+    signal.alarm(_IMPORT_S)
+    for name in [name for name in sys.modules if name.startswith("_guard")]:
+        del sys.modules[name]
+    module, _, function = entry.partition(":")
+    _add_package(module.partition(".")[0], folder)
+    for name in _ALWAYS:
+        importlib.import_module(name)
+    loaded = _load(module, f"module {module!r} of the entry")
+    call: Callable[[int], object] | None = getattr(loaded, function, None)
+    if not callable(call):
+        raise Unfit(f"module {module!r} has no function {function!r}", "the entry of a program")
+    for name in preload:
+        _load(name, f"preload module {name!r}")
+    signal.alarm(0)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    gc.collect()
+    gc.freeze()
+    return Entry(call)
+
+
+def _add_package(name: str, folder: str) -> None:
+    """Make a folder importable under this name, without a place on the path."""
+    file = os.path.join(folder, "__init__.py")
+    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=[folder])
+    if not os.path.exists(file):
+        spec = importlib.machinery.ModuleSpec(name, None, is_package=True)
+        spec.submodule_search_locations = [folder]
+    if spec is None:
+        raise Unfit(f"folder {folder!r}", "the folder of a package")
+    package = importlib.util.module_from_spec(spec)
+    sys.modules[name] = package
+    if spec.loader is not None:
+        spec.loader.exec_module(package)
+
+
+def _load(name: str, what: str) -> types.ModuleType:
+    before = _descriptors()
+    try:
+        module = importlib.import_module(name)
+    except BaseException as error:
+        text = ascii(error)[:500]
+        raise Unfit(f"{what} cannot be imported: {text}", "an importable module") from error
+    _check_threads(what)
+    left = _descriptors() - before
+    if left:
+        # A program would have another file, or none, under this number.
+        raise Unfit(
+            f"{what} leaves {len(left)} descriptors open: {sorted(left)!r}",
+            "one that opens none when it is imported",
+        )
+    return module
+
+
+def _descriptors() -> set[str]:
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found.add(os.readlink(f"/proc/self/fd/{name}"))
+        except OSError:
+            # The one that listed the folder.
+            continue
+    return found
+
+
+def _thread_count() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+def _check_threads(what: str) -> None:
+    """Refuse threads: a lock that one holds when the process is forked is never released."""
+    if _thread_count() == 1:
+        return
+    # Libraries that are made to be forked, such as OpenBLAS, end their threads before a fork and
+    # start them again on use. Whether this is one is found out by a fork.
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    deadline = time.monotonic() + _THREADS_END_S
+    while _thread_count() > 1:
+        if time.monotonic() > deadline:
+            raise Unfit(
+                f"{what} starts {_thread_count() - 1} threads that a fork does not end",
+                "one that starts none when it is imported",
+            )
+        time.sleep(0.001)
+
+
+def _refresh(env: dict[bytes, bytes]) -> None:
+    """Undo what makes this process differ from a new one."""
+    # The names of the zygote's and the guard's objects are gone; the objects go here.
+    gc.collect()
+    admit_tracers()
+    _reset_signals()
+    clear_environment()
+    os.environb.update(env)
+    time.tzset()
+    _reset_modules()
+    _reopen_streams()
+    sys.argv = [""]
+    sys.orig_argv = [sys.executable, "-I"]
+    main = types.ModuleType("__main__")
+    main.__dict__["__builtins__"] = sys.modules["builtins"]
+    main.__dict__["__annotations__"] = {}
+    sys.modules["__main__"] = main
+
+
+def _reset_signals() -> None:
+    """Treat signals as a new interpreter does; all have their default action before this."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+
+def _reset_modules() -> None:
+    """Refresh what modules keep for a process, and reseed what has no handler for forks."""
+    sys.modules["tempfile"].__dict__["tempdir"] = None
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed()
+    # Not corrected by Python itself before 3.13.
+    thread = threading.main_thread()
+    set_native_id = getattr(thread, "_set_native_id", None)
+    if set_native_id is not None:
+        set_native_id()
+
+
+def _reopen_streams() -> None:
+    """Open the three streams anew: they know the position and the size of blocks of other files."""
+    for name, fd in (("stdin", 0), ("stdout", 1), ("stderr", 2)):
+        old = getattr(sys, name)
+        raw = io.FileIO(fd, "r" if fd == 0 else "w", closefd=False)
+        buffer: io.BufferedReader | io.BufferedWriter
+        buffer = io.BufferedReader(raw) if fd == 0 else io.BufferedWriter(raw)
+        stream = io.TextIOWrapper(
+            buffer, encoding=old.encoding, errors=old.errors, line_buffering=fd == 2
+        )
+        raw.name = f"<{name}>"
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
