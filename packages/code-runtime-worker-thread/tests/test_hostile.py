@@ -1,56 +1,26 @@
 """Programs that attack what runs them.
 
 Each gets a typed failure, the host is unharmed, the next run is fine, and the event loop is never
-held for more than 50 ms.
+held for more than 50 ms. Forged frames are in `test_peer.py`.
 """
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
 import pytest
+from responsiveness import responsive_loop
 from run_requests import Provider, Tools, build_request
 
 from code_runtime import CodeRunResult, CodeRuntime
 
 pytestmark = pytest.mark.anyio
-
-MAX_BLOCK_S = 0.05
-
-
-@asynccontextmanager
-async def responsive_loop() -> AsyncIterator[None]:
-    """Fail when the body holds the event loop for more than 50 ms of its own CPU time.
-
-    Process time and not real time: on a busy machine the whole process may wait for a processor.
-    """
-    # A collection of the test runner's own heap takes longer than what is measured here.
-    gc.collect()
-    gc.freeze()
-    worst_s = 0.0
-
-    async def tick() -> None:
-        nonlocal worst_s
-        while True:
-            before_s = time.thread_time()
-            await anyio.sleep(0.005)
-            worst_s = max(worst_s, time.thread_time() - before_s)
-
-    async with anyio.create_task_group() as task_group:
-        task_group.start_soon(tick)
-        yield
-        task_group.cancel_scope.cancel()
-    gc.unfreeze()
-    assert worst_s < MAX_BLOCK_S, f"the loop was held for {worst_s * 1000:.0f} ms"
 
 
 async def attack(
@@ -304,86 +274,6 @@ async def test_garbage_on_every_descriptor_ends_the_run(runtime: CodeRuntime) ->
     )
     assert result.error is not None
     assert result.error.kind == "worker-exit"
-
-
-FORGE = """
-const fs = await import("node:fs");
-const isSocket = (fd) => { try { return fs.fstatSync(fd).isSocket() } catch { return false } };
-const frame = (...bytes) => { const b = Buffer.from(bytes), h = Buffer.alloc(4); h.writeUInt32BE(b.length);
-  return Buffer.concat([h, b]) };
-const text = (s) => { const b = Buffer.from(s); return [0xc4, b.length, ...b] };
-const sockets = []; for (let fd = 3; fd < 60; fd++) if (isSocket(fd)) sockets.push(fd);
-const send = (...bytes) => { for (const fd of sockets) if (fd !== 3) { try { fs.writeSync(fd, frame(...bytes)) } catch {} } };
-"""
-
-
-async def test_a_forged_completion_ends_the_run_with_it(runtime: CodeRuntime) -> None:
-    """WT-178."""
-    result = await attack(runtime, FORGE + "send(0x92, 51, ...text('[1]')); for (;;);")
-    assert (result.value, result.error) == ([1], None)
-
-
-async def test_a_forged_completion_that_does_not_decode_is_invalid_output(
-    runtime: CodeRuntime,
-) -> None:
-    """WT-180."""
-    result = await attack(runtime, FORGE + "send(0x92, 51, ...text('-0')); for (;;);")
-    assert result.error is not None
-    assert result.error.kind == "invalid-output"
-
-
-async def test_forged_frames_of_unknown_kind_end_the_run(runtime: CodeRuntime) -> None:
-    result = await attack(runtime, FORGE + "send(0x91, 99); for (;;);")
-    assert result.error is not None
-    assert (result.error.kind, result.error.message) == (
-        "worker-exit",
-        "the Node process was killed: Cannot decode frame: unknown kind 99, expected one of the "
-        "table",
-    )
-
-
-@pytest.mark.parametrize("kind", ["abort", "timeout", "worker-exit"])
-async def test_a_forged_failure_of_a_kind_that_no_program_may_claim_is_dropped(
-    runtime: CodeRuntime, kind: str
-) -> None:
-    """WT-177: the honest outcome stands."""
-    result = await attack(
-        runtime,
-        FORGE + f"send(0x93, 52, ...text('{kind}'), ...text('\"forged\"')); return 'honest'",
-    )
-    assert (result.value, result.error) == ("honest", None)
-
-
-async def test_a_forged_call_of_an_undeclared_binding_reaches_nothing(
-    runtime: CodeRuntime,
-) -> None:
-    """WT-187: also for names that every object inherits."""
-    seen: list[object] = []
-    result = await attack(
-        runtime,
-        FORGE
-        + """send(0x94, 49, 100, ...text('["__proto__","constructor"]'), ...text('1'));
-        send(0x94, 49, 101, ...text('["tools","toString"]'), ...text('1'));
-        return 1""",
-        tools={"echo": seen.append},
-    )
-    assert (result.value, seen) == (1, [])
-    assert [(call.namespace, call.member, call.outcome) for call in result.calls] == [
-        ("__proto__", "constructor", "refused"),
-        ("tools", "toString", "refused"),
-    ]
-
-
-async def test_a_forged_limit_names_the_configured_cap(provider: Provider) -> None:
-    """WT-186."""
-    async with provider(max_output_bytes=1000) as runtime:
-        result = await attack(runtime, FORGE + "console.log('a'); send(0x91, 53); for (;;);")
-    assert result.error is not None
-    assert (result.logs, result.error.kind, result.error.message) == (
-        ["a"],
-        "output-limit",
-        "Output is larger than 1000 bytes",
-    )
 
 
 async def test_a_log_flood_is_cut_off_and_the_host_stays_small(provider: Provider) -> None:

@@ -2,16 +2,19 @@
 that its code stands on.
 
 Every forged run is followed by an honest one, so that each test shows the host unharmed.
-`test_hostile.py` has forged kinds of failures that no program may claim, forged calls of undeclared
-members, garbage on every descriptor and the forged limit; `test_frames.py` has the decoder.
+`test_hostile.py` has garbage on every descriptor and a flood of honest logs, `test_frames.py` the
+decoder, `host/test/worker.test.ts` the worker's own behaviour after a program has changed its
+built-ins.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import anyio
 import pytest
 from forgery import FORGE
+from responsiveness import responsive_loop
 from run_requests import Provider, Tools, build_request
 
 from code_runtime import CodeBindingNamespace, CodeRunResult, CodeRuntime
@@ -224,7 +227,8 @@ async def test_a_flood_of_frames_that_say_nothing_does_no_harm(runtime: CodeRunt
         "const junk = [...Array(1000)].map(() => frame([0x92, 50], bin('1'))); "
         "for (let i = 0; i < 100; i++) raw(...junk); return 'honest'"
     )
-    result = await attack(runtime, program)
+    async with responsive_loop():
+        result = await attack(runtime, program)
     assert (result.logs, result.value, result.error) == ([], "honest", None)
 
 
@@ -324,7 +328,8 @@ async def test_a_deep_forged_completion_is_returned_as_such(
 ) -> None:
     """WT-184: no recursion in the host."""
     program = f"done('['.repeat({depth}) + ']'.repeat({depth}));{HOT}"
-    result = await attack(runtime, program)
+    async with responsive_loop():
+        result = await attack(runtime, program)
     assert (result.error, repr(result)[:24]) == (None, "CodeRunResult(logs=[], v")
     levels, value = 0, result.value
     while value:
@@ -529,8 +534,6 @@ async def test_a_flood_of_forged_calls_runs_no_more_than_the_cap_at_once(
     runtime: CodeRuntime,
 ) -> None:
     """WT-189, GP-014: the host stops reading, so a flood slows the program and not the host."""
-    import anyio
-
     running, most = 0, 0
 
     async def hold(_: object) -> None:
@@ -543,6 +546,7 @@ async def test_a_flood_of_forged_calls_runs_no_more_than_the_cap_at_once(
             running -= 1
 
     program = "for (let id = 1; ; id++) call(id, ['tools', 'hold'], '1')"
-    result = await attack(runtime, program, {"hold": hold}, max_wall_ms=1_500)
+    async with responsive_loop():
+        result = await attack(runtime, program, {"hold": hold}, max_wall_ms=1_500)
     assert failure(result) == ("timeout", "wall-clock ceiling exceeded: 1500 ms")
     assert (running, most) == (0, MAX_CALLS_IN_FLIGHT)

@@ -25,8 +25,10 @@ from typing import TYPE_CHECKING, Final, final
 import anyio
 import anyio.abc
 
+from code_runtime._execution._pool import HostBootError
 from code_runtime._execution._sender import PacedSender
 from code_runtime._execution._wardens import WardenKeeper
+from code_runtime._execution._workspace import RunDirectories
 from code_runtime._guarded import ExitStatus, GuardedProcess, GuardError
 
 from . import _frames as frames
@@ -66,10 +68,6 @@ _CRASH_SIGNALS: Final = frozenset(
 _CREDENTIALS: Final = struct.Struct("3i")
 
 
-class HostBootError(Exception):
-    """A Node host, or its worker, did not come up; the text says why."""
-
-
 @dataclass(frozen=True, slots=True)
 class WorkerExit:
     """How a worker ended, as the main thread tells it (untrusted)."""
@@ -88,12 +86,17 @@ class NodeHost:
     """
 
     def __init__(
-        self, wardens: WardenKeeper, node: NodeBinary, config: WorkerThreadConfig, cwd: str
+        self,
+        wardens: WardenKeeper,
+        node: NodeBinary,
+        config: WorkerThreadConfig,
+        directories: RunDirectories,
     ) -> None:
         self._wardens = wardens
         self._node = node
         self.config = config
-        self._cwd = cwd
+        self._directories = directories
+        self._directory: str | None = None
         self._process: GuardedProcess | None = None
         self._control: FrameChannel | None = None
         self._worker: FrameChannel | None = None
@@ -131,6 +134,12 @@ class NodeHost:
         """The guarded process; it exists once `boot` has begun."""
         assert self._process is not None
         return self._process
+
+    @property
+    def directory(self) -> str:
+        """The working directory of the run that is next or runs."""
+        assert self._directory is not None
+        return self._directory
 
     @property
     def worker(self) -> FrameChannel:
@@ -186,14 +195,14 @@ class NodeHost:
                 await self._ready_frame.wait()
             self._booting = None
             if self._ready_frame.is_set():
-                await self.boot_worker()
+                await self.renew()
                 return
         if deadline.cancelled_caught:
             raise HostBootError(f"no handshake within {BOOT_TIMEOUT_S} s")
         raise HostBootError(self._retired or "the Node process ended before its handshake")
 
-    async def boot_worker(self) -> None:
-        """Boot a worker that waits for the next run.
+    async def renew(self) -> None:
+        """Boot a worker that waits for the next run, and make the directory of that run.
 
         Raises:
             HostBootError: it does not come up.
@@ -203,7 +212,11 @@ class NodeHost:
         self._hello = anyio.Event()
         self.worker_exit = None
         self._worker_nonce = secrets.token_bytes(16)
-        listener, address = _listen(self._cwd)
+        try:
+            self._directory = self._directories.create()
+            listener, address = _listen(self._directories.path)
+        except OSError as error:
+            raise HostBootError(str(error)) from error
         try:
             with anyio.CancelScope() as self._booting:
                 await self._send_control(
@@ -228,7 +241,7 @@ class NodeHost:
         if not self._hello.is_set():
             raise HostBootError(self._boot_failure())
 
-    async def begin(self, session: RunSession, directory: str, program: bytes) -> None:
+    async def begin(self, session: RunSession, program: bytes) -> None:
         """Hand the program of a run to the process.
 
         Raises:
@@ -237,7 +250,9 @@ class NodeHost:
         self._session = session
         self.run_count += 1
         self.process.watch(int(self.config.memory_mb * 1_048_576))
-        await self._send_control(frames.PREPARE, self.run_count, os.fsencode(directory), program)
+        await self._send_control(
+            frames.PREPARE, self.run_count, os.fsencode(self.directory), program
+        )
 
     async def finish(self) -> None:
         """End a run whose program has ended by itself, and take everything that it left.
@@ -269,7 +284,7 @@ class NodeHost:
             if self._worker is not None:
                 self._worker.close()
                 self._worker = None
-        self._session = None
+            await self._drop_directory()
 
     async def kill(self) -> ExitStatus:
         """Kill the process and everything that it started, and read what they wrote to the end.
@@ -290,6 +305,7 @@ class NodeHost:
         status = await self.process.wait_exit()
         # The text that Node prints when it dies; of a process that did not crash it is output.
         self.fatal_text = self._stderr_filter.finish(crashed=status.signal in _CRASH_SIGNALS)
+        await self._drop_directory()
         return status
 
     async def shut_down(self) -> None:
@@ -307,6 +323,11 @@ class NodeHost:
     def detach(self) -> None:
         """Forget the session: what still arrives belongs to no run."""
         self._session = None
+
+    async def _drop_directory(self) -> None:
+        directory, self._directory = self._directory, None
+        if directory is not None:
+            await self._directories.remove(directory)
 
     def _boot_failure(self) -> str:
         detail = self.worker_exit
@@ -328,7 +349,7 @@ class NodeHost:
             self._process = await warden.spawn(
                 [self._node.path, *self._node.flags, str(HOST_SCRIPT)],
                 env=_environment(),
-                cwd=self._cwd,
+                cwd=self._directories.path,
                 stdout_fd=out_write,
                 stderr_fd=err_write,
                 control_fd=theirs.fileno(),

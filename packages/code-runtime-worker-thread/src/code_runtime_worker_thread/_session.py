@@ -14,7 +14,7 @@ from code_runtime._execution._calls import INLINE_BYTES, CallDesk
 from code_runtime._execution._journal import Journal
 from code_runtime._execution._logs import LogBook
 from code_runtime._execution._settlement import NO_VALUE, Completed, Failed, Lost, Settlement
-from code_runtime._guarded import ExitStatus
+from code_runtime._guarded import ExitStatus, GuardError
 from code_runtime._ledger import OutputLedger
 from code_runtime._lossless import LosslessJsonError, decode, encode
 from code_runtime._vocabulary import CodeRunFailure, CodeRunRequest, CodeRunResult, FailureKind
@@ -54,11 +54,9 @@ class RunSession:
         settlement: Settlement,
         host: NodeHost,
         task_group: anyio.abc.TaskGroup,
-        directory: str,
         program: bytes,
     ) -> None:
         self.request = request
-        self.directory = directory
         self._config = config
         self._settlement = settlement
         self._host = host
@@ -78,7 +76,13 @@ class RunSession:
         self._busy_seen_s = time.monotonic()
         self._drains = False
         self.running = False
-        self.fault: BaseException | None = None
+        self._binding_fault: BaseException | None = None
+        self._status: ExitStatus | None = None
+
+    @property
+    def fault(self) -> BaseException | None:
+        """What a binding raised that is no `Exception`, or else what `on_log` raised."""
+        return self._binding_fault or self._logs.fault
 
     @property
     def room_bytes(self) -> int:
@@ -97,11 +101,11 @@ class RunSession:
     async def start(self) -> None:
         """Send the program to the host."""
         try:
-            await self._host.begin(self, self.directory, self._program)
+            await self._host.begin(self, self._program)
         except OSError:
             self.on_lost("the Node process ended before the program started")
 
-    async def watch_silence(self) -> None:
+    async def watch(self) -> None:
         """Count a main thread that says nothing as busy, until the run is settled."""
         compute_ms = self._config.compute_ms
         if compute_ms is None:
@@ -122,7 +126,7 @@ class RunSession:
         self.running = True
         rest = encode(
             {
-                "directory": self.directory,
+                "directory": self._host.directory,
                 "maxOutputBytes": self._config.max_output_bytes,
                 "namespaces": _describe_bindings(self.request),
             }
@@ -185,27 +189,32 @@ class RunSession:
         else:
             self._settlement.decide(Lost(None, gone.error, gone.exit_code))
 
-    def close(self) -> None:
-        """The outcome is decided: answer no further call."""
+    async def end(self) -> None:
+        """Finish a host whose program has ended by itself, kill any other; then wait for calls."""
         self._desk.close()
-
-    async def wait_calls(self) -> None:
-        """Wait for the cancelled calls, at most the grace."""
+        outcome = self._settlement.outcome
+        is_clean = isinstance(outcome, Completed) or (
+            isinstance(outcome, Failed) and outcome.by_program and outcome.kind != "output-limit"
+        )
+        try:
+            if is_clean:
+                await self._host.finish()
+            else:
+                self._status = await self._host.kill()
+        except GuardError:
+            self._host.retire("its guard is gone")
         await self._desk.wait_closed(self._config.binding_grace_ms / 1000)
+        self._host.detach()
 
-    async def result(self, status: ExitStatus | None) -> CodeRunResult:
-        """Build the result; the host has been finished or killed.
-
-        Args:
-            status: How the process ended, None when it lives on.
-        """
+    async def result(self) -> CodeRunResult:
+        """Build the result; `end` is over."""
         outcome = self._settlement.outcome
         if isinstance(outcome, Completed):
             return await self._completed(outcome.value_text)
         if isinstance(outcome, Failed):
             return self._failed(outcome.kind, outcome.message)
         assert isinstance(outcome, Lost)
-        return self._failed(*_explain(outcome, status, self._host))
+        return self._failed(*_explain(outcome, self._status, self._host))
 
     async def _completed(self, text: bytes) -> CodeRunResult:
         if text == NO_VALUE:
@@ -252,11 +261,6 @@ class RunSession:
             log_times_ms=self._logs.times_ms(len(kept)),
         )
 
-    @property
-    def log_fault(self) -> BaseException | None:
-        """What `on_log` raised, if it did."""
-        return self._logs.fault
-
     def _takes_output(self) -> bool:
         # What a killed program printed before its kill is part of the result; what comes after its
         # own terminal frame is not.
@@ -283,7 +287,7 @@ class RunSession:
             )
 
     def _on_binding_fault(self, error: BaseException) -> None:
-        self.fault = error
+        self._binding_fault = error
         self._settlement.decide(Failed("abort", "a binding raised what is no Exception"))
 
     def _send_run(self, frame: bytes) -> None:

@@ -1,8 +1,9 @@
 """Watch one program where the system has no subreaper: ``python -I -S _guard_portable.py FD HOST``.
 
 Run by path. For macOS, where it is not tested; the tests run it on Linux. It speaks the messages
-of `_guard_process`, after the same request (see `_guard_program`) with the program's
-descriptors, but knows its program by the process group only: a process that starts a session of its own gets away.
+of `_guard_process`, after the same request (see `_guard_program`) with the program's descriptors,
+but knows its program by the process group only: a process that starts a session of its own gets
+away.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def become_program(request: SpawnRequest, writer: int, *, has_control: bool) -> 
         os.setsid()
         # Safe here, because the guard has one thread: the signal follows the parent's thread.
         if _IS_LINUX:
-            _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+            die_with_parent(signal.SIGKILL)
         writer = _place_program_descriptors(writer, has_control=has_control)
         restore_signals()
         os.umask(0o022)
@@ -155,6 +155,11 @@ def take_in_orphans() -> None:
     """
     if _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def die_with_parent(number: signal.Signals | None) -> None:
+    """Get a signal when the thread that started this process ends, or none."""
+    _libc.prctl(_PR_SET_PDEATHSIG, int(number or 0), 0, 0, 0)
 
 
 def refuse_tracers() -> None:

@@ -38,21 +38,23 @@ if TYPE_CHECKING:
     from code_runtime._guard_process import run_guard
     from code_runtime._guard_program import (
         ForkedProgram,
+        die_with_parent,
         ignore_signals,
         refuse_tracers,
         take_in_orphans,
     )
-    from code_runtime._guard_zygote import Entry, Unfit, prepare
+    from code_runtime._guard_zygote import Entry, Unfit, check_interpreter, prepare
 else:
     from _guard_proc import Hunt, Tree, remove_tree, stat_of
     from _guard_process import run_guard
     from _guard_program import (
         ForkedProgram,
+        die_with_parent,
         ignore_signals,
         refuse_tracers,
         take_in_orphans,
     )
-    from _guard_zygote import Entry, Unfit, prepare
+    from _guard_zygote import Entry, Unfit, check_interpreter, prepare
 
 _TICK_S = 0.25
 _HUNT_MS = 1
@@ -270,9 +272,9 @@ class Warden:
             self._beats.close()
             self._channel.detach()
             raise
-        finally:
-            if not isinstance(sys.exc_info()[1], ForkedProgram):
-                os._exit(0)
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
 
 
 def _host_pidfd(host_pid: int) -> int:
@@ -285,13 +287,18 @@ def _host_pidfd(host_pid: int) -> int:
 
 def _start(channel: socket.socket, host_pid: int, zygote: list[str]) -> tuple[Warden, Entry | None]:
     try:
+        check_interpreter()
         take_in_orphans()
         refuse_tracers()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if os.readlink("/proc/self") != str(os.getpid()):
             raise OSError("/proc shows another process namespace")
+        # Nothing here sees the end of the host while an import hangs. The signal follows the
+        # thread that started this process, and that one waits for it.
+        die_with_parent(signal.SIGKILL)
         host_fd = _host_pidfd(host_pid)
         entry = prepare(zygote) if zygote else None
+        die_with_parent(None)
         ignore_signals()
         channel.setblocking(False)
         warden = Warden(channel, host_fd)
@@ -325,4 +332,5 @@ def main(arguments: Sequence[str]) -> Callable[[], object] | None:
         raise
     if not warden.is_orderly and arguments[2]:
         remove_tree(arguments[2])
-    return None
+    # What a preloaded module does at the end of an interpreter may hang.
+    os._exit(0)

@@ -30,11 +30,8 @@ if TYPE_CHECKING:
 else:
     from _guard_program import admit_tracers, clear_environment
 
-# A zygote whose import hangs sees no end of its host: the alarm of the system ends it then.
-_IMPORT_S = 90
 _THREADS_END_S = 1.0
 _CONTROL = 3
-_ALWAYS = ("asyncio", "encodings.idna", "random", "tempfile")
 
 
 class Unfit(Exception):
@@ -72,28 +69,33 @@ def prepare(arguments: list[str]) -> Entry:
         Unfit: something cannot be imported, or leaves this process unfit to be forked.
     """
     folder, entry, *preload = arguments
-    seen = f"{sys.implementation.name} {sys.version.split()[0]}"
-    if sys.implementation.name != "cpython" or sys.version_info < (3, 10):
-        raise Unfit(seen, "CPython 3.10 or later")
-    signal.alarm(_IMPORT_S)
     for name in [name for name in sys.modules if name.startswith("_guard")]:
         del sys.modules[name]
     module, _, function = entry.partition(":")
     _add_package(module.partition(".")[0], folder)
-    for name in _ALWAYS:
-        importlib.import_module(name)
+    importlib.import_module("asyncio")
     loaded = _load(module, f"module {module!r} of the entry")
     call: Callable[[int], object] | None = getattr(loaded, function, None)
     if not callable(call):
         raise Unfit(f"module {module!r} has no function {function!r}", "the entry of a program")
     for name in preload:
         _load(name, f"preload module {name!r}")
-    signal.alarm(0)
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     gc.collect()
     gc.freeze()
     return Entry(call)
+
+
+def check_interpreter() -> None:
+    """Refuse an interpreter that warden and guard are not written for.
+
+    Raises:
+        Unfit: this is one.
+    """
+    if sys.implementation.name != "cpython" or sys.version_info < (3, 10):
+        seen = f"{sys.implementation.name} {sys.version.split()[0]}"
+        raise Unfit(seen, "CPython 3.10 or later")
 
 
 def _add_package(name: str, folder: str) -> None:
@@ -133,7 +135,7 @@ def _descriptors() -> set[str]:
     found = set()
     for name in os.listdir("/proc/self/fd"):
         try:
-            found.add(os.readlink(f"/proc/self/fd/{name}"))
+            found.add(f"{name} is {os.readlink(f'/proc/self/fd/{name}')}")
         except OSError:
             # The one that listed the folder.
             continue
@@ -179,7 +181,7 @@ def _refresh(env: dict[bytes, bytes]) -> None:
     sys.orig_argv = [sys.executable, "-I"]
     main = types.ModuleType("__main__")
     main.__dict__["__builtins__"] = sys.modules["builtins"]
-    main.__dict__["__annotations__"] = {}
+    main.__dict__.update(__annotations__={})
     sys.modules["__main__"] = main
 
 
@@ -192,11 +194,12 @@ def _reset_signals() -> None:
 
 def _reset_modules() -> None:
     """Refresh what modules keep for a process, and reseed what has no handler for forks."""
-    sys.modules["tempfile"].__dict__["tempdir"] = None
+    tempfile = sys.modules.get("tempfile")
+    if tempfile is not None:
+        tempfile.__dict__["tempdir"] = None
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
-    # Not corrected by Python itself before 3.13.
     thread = threading.main_thread()
     set_native_id = getattr(thread, "_set_native_id", None)
     if set_native_id is not None:

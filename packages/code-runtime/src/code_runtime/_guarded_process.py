@@ -54,7 +54,7 @@ class ProgramStartError(GuardError):
     """The program could not be executed.
 
     Args:
-        path: The first argument of the program.
+        path: The first argument of the program, or the entry of the zygote.
         stage: What failed: `fork`, `prepare`, `rlimits`, `cwd` or `exec`.
         errno: The system's error number.
     """
@@ -75,7 +75,7 @@ class ExitStatus:
     Both are None when the guard was lost before it could tell.
 
     Units: times are of the program and the children that it waited for. `maxrss_bytes` starts at
-    the few MiB of the guard that the program was executed from.
+    the size of the guard: a few MiB, or what a zygote has imported.
 
     Args:
         code: The exit code.

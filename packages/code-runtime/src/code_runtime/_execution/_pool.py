@@ -1,6 +1,6 @@
-"""Keeps Node hosts ready: a run takes one that has a spare worker, and gives it back.
+"""Keeps processes ready: a run takes one that waits for it, and gives it back.
 
-A host that is taken is replaced at once, so `spare_hosts` idle ones stay ready; more come up when
+A host that is taken is replaced at once, so `spare_count` idle ones stay ready; more come up when
 runs wait, up to one for each concurrent run, and go again after `SURPLUS_S` without use.
 """
 
@@ -9,48 +9,87 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from typing import Final, final
+from collections.abc import Callable
+from typing import Final, Generic, Protocol, TypeVar, final
 
 import anyio
 import anyio.abc
 
-from code_runtime._execution._wardens import WardenKeeper
-
-from ._config import WorkerThreadConfig
-from ._host import HostBootError, NodeHost
-from ._node import NodeBinary
-
 SURPLUS_S: Final = 10.0
 
 
+class HostBootError(Exception):
+    """A process that serves runs did not come up; the text says why."""
+
+
+class PooledHost(Protocol):
+    """A process that serves one run at a time, as the pool sees it."""
+
+    @property
+    def retired(self) -> str | None:
+        """Why it must serve no further run, or None."""
+        ...
+
+    def retire(self, reason: str) -> None:
+        """Let it serve no further run; the first reason is kept."""
+        ...
+
+    async def serve(
+        self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Start the process and read from it until it is gone."""
+        ...
+
+    async def boot(self) -> None:
+        """Wait until it can serve its first run.
+
+        Raises:
+            HostBootError: it does not come up.
+        """
+        ...
+
+    async def renew(self) -> None:
+        """Make it ready for a further run.
+
+        Raises:
+            HostBootError: it does not come up again.
+        """
+        ...
+
+    async def shut_down(self) -> None:
+        """Kill it and wait until everything of it is released; idempotent."""
+        ...
+
+
+H = TypeVar("H", bound=PooledHost)
+
+
 @final
-class HostPool:
-    """Owns every Node host of one provider; their tasks live in `task_group`.
+class HostPool(Generic[H]):
+    """Owns every process of one provider; their tasks live in `task_group`.
 
     Args:
         task_group: Ends only after `aclose`.
-        wardens: Start the processes.
-        node: The binary.
-        config: Sizes.
-        cwd: Working directory of an idle host.
+        make_host: Makes a host that is not started yet.
+        spare_count: Idle hosts that are kept ready.
+        max_count: Hosts at once, None for no limit.
     """
 
     def __init__(
         self,
         task_group: anyio.abc.TaskGroup,
-        wardens: WardenKeeper,
-        node: NodeBinary,
-        config: WorkerThreadConfig,
-        cwd: str,
+        make_host: Callable[[], H],
+        *,
+        spare_count: int,
+        max_count: int | None,
     ) -> None:
         self._task_group = task_group
-        self._wardens = wardens
-        self._node = node
-        self._config = config
-        self._cwd = cwd
-        self._idle: deque[tuple[float, NodeHost]] = deque()
-        self._hosts: set[NodeHost] = set()
-        self._waiters: deque[_Waiter] = deque()
+        self._make_host = make_host
+        self._spare_count = spare_count
+        self._max_count = max_count
+        self._idle: deque[tuple[float, H]] = deque()
+        self._hosts: set[H] = set()
+        self._waiters: deque[_Waiter[H]] = deque()
         self._booting_count = 0
         self._closed = False
         # More boots at once than processors only make each of them later.
@@ -67,15 +106,15 @@ class HostPool:
         self._task_group.start_soon(self._trim)
         self._refill()
 
-    async def take(self) -> NodeHost:
-        """Return a host with a spare worker; the caller gives it back.
+    async def take(self) -> H:
+        """Return a host that waits for a run; the caller gives it back.
 
         Raises:
             HostBootError: none comes up.
         """
         host = self._pop_idle()
         if host is None:
-            waiter = _Waiter()
+            waiter: _Waiter[H] = _Waiter()
             self._waiters.append(waiter)
             self._refill()
             try:
@@ -92,8 +131,8 @@ class HostPool:
         self._refill()
         return host
 
-    def give_back(self, host: NodeHost) -> None:
-        """Take a host after its run: boot its next worker, or let it go."""
+    def give_back(self, host: H) -> None:
+        """Take a host after its run: make it ready again, or let it go."""
         if host.retired is not None or self._closed:
             self._task_group.start_soon(host.shut_down)
             return
@@ -110,7 +149,7 @@ class HostPool:
                 host.retire("the provider is disposed")
                 task_group.start_soon(host.shut_down)
 
-    def _pop_idle(self) -> NodeHost | None:
+    def _pop_idle(self) -> H | None:
         while self._idle:
             _, host = self._idle.pop()
             if host.retired is None:
@@ -118,7 +157,7 @@ class HostPool:
             self._task_group.start_soon(host.shut_down)
         return None
 
-    def _offer(self, host: NodeHost) -> None:
+    def _offer(self, host: H) -> None:
         if host.retired is not None or self._closed:
             self._task_group.start_soon(host.shut_down)
         elif self._waiters:
@@ -131,12 +170,9 @@ class HostPool:
     def _refill(self) -> None:
         if self._closed:
             return
-        limit = self._config.max_concurrent_runs
-        missing = (
-            self._config.spare_hosts + len(self._waiters) - len(self._idle) - self._booting_count
-        )
-        if limit is not None:
-            missing = min(missing, limit + self._config.spare_hosts - len(self._hosts))
+        missing = self._spare_count + len(self._waiters) - len(self._idle) - self._booting_count
+        if self._max_count is not None:
+            missing = min(missing, self._max_count - len(self._hosts))
         for _ in range(missing):
             self._booting_count += 1
             self._task_group.start_soon(self._add_host)
@@ -151,18 +187,18 @@ class HostPool:
             self._booting_count -= 1
         self._offer(host)
 
-    async def _renew(self, host: NodeHost) -> None:
+    async def _renew(self, host: H) -> None:
         try:
-            await host.boot_worker()
-        except (HostBootError, OSError):
-            host.retire("its worker did not boot")
+            await host.renew()
+        except HostBootError as error:
+            host.retire(str(error))
         finally:
             self._booting_count -= 1
         self._offer(host)
         self._refill()
 
-    async def _boot_host(self) -> NodeHost:
-        host = NodeHost(self._wardens, self._node, self._config, self._cwd)
+    async def _boot_host(self) -> H:
+        host = self._make_host()
         self._hosts.add(host)
         async with self._boots:
             try:
@@ -176,7 +212,7 @@ class HostPool:
 
     async def _serve(
         self,
-        host: NodeHost,
+        host: H,
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
@@ -197,20 +233,18 @@ class HostPool:
         while not self._closed:
             await anyio.sleep(SURPLUS_S)
             oldest_allowed_s = time.monotonic() - SURPLUS_S
-            while (
-                len(self._idle) > self._config.spare_hosts and self._idle[0][0] < oldest_allowed_s
-            ):
+            while len(self._idle) > self._spare_count and self._idle[0][0] < oldest_allowed_s:
                 _, host = self._idle.popleft()
                 await host.shut_down()
 
 
 @final
-class _Waiter:
+class _Waiter(Generic[H]):
     """A run that waits for a host."""
 
     __slots__ = ("error", "event", "host")
 
     def __init__(self) -> None:
         self.event = anyio.Event()
-        self.host: NodeHost | None = None
+        self.host: H | None = None
         self.error: HostBootError | None = None

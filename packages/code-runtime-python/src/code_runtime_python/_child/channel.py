@@ -1,0 +1,213 @@
+"""The child's end of the fd-3 socket: whole frames out, bytes in, from any thread.
+
+Frames are written at once and in full, before `send` returns, so that a kill loses nothing that was
+sent. While a write waits for room, what the host sends is read: host and child never wait for each
+other with both directions full.
+
+Three things may interrupt a write, and none may tear a frame. A signal handler that sends
+something itself finds the channel busy and leaves its frame to the send that it interrupted. A
+handler that raises leaves the unfinished frame in the outbox, and the next send goes on with it. A
+fork makes a copy of this process: the copy closes the descriptor and can send nothing.
+
+Standard library only, CPython 3.10 or later.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections import deque
+from collections.abc import Callable
+from os import _exit, close, getpid, read, set_blocking, write
+from select import POLLIN, POLLOUT, poll
+from threading import RLock
+
+from .wire import READ_BYTES
+
+_PRIVATE_FD = 200  # above what programs count through, below every usual limit of descriptors
+_READS_AT_A_TIME = 16  # chunks that one callback of the loop takes in
+_JOIN_BYTES = 65_536  # smaller frames are joined to one write
+
+
+class Channel:
+    """Sends frames and collects what the host sends.
+
+    Args:
+        fd: The socket. It is moved to a private descriptor, closed on exec, and `fd` is closed.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _PRIVATE_FD)
+        close(fd)
+        set_blocking(self.fd, False)
+        self.owner = getpid()
+        self.done = False  # whether the last frame was sent, or cannot be sent by this copy
+        self.lock = RLock()
+        self.on_input: Callable[[], object] | None = None
+        self.on_leave: Callable[[], object] | None = None
+        self._busy = False
+        self._outbox: deque[tuple[bytes, deque[int]]] = deque()  # a piece, and counts of its bytes
+        self._chunks: deque[bytes] = deque()
+        self._held: list[bytes] = []
+        self._short_of_memory = False
+        self._lost = False
+        os.register_at_fork(after_in_child=self._leave)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether this is a forked copy of the process that the host started."""
+        return self.owner != getpid()
+
+    def _leave(self) -> None:
+        """Close the channel in a forked copy, whatever thread held its lock when it forked."""
+        self.lock = RLock()
+        self._outbox.clear()
+        self._busy = False
+        self.done = True
+        if self.fd >= 0:
+            if self.on_leave is not None:
+                self.on_leave()
+            close(self.fd)
+            self.fd = -1
+
+    # Out
+
+    def send(self, *parts: bytes, last: bool = False) -> None:
+        """Write one frame, or several, given in pieces."""
+        if self.owner != getpid():
+            return
+        with self.lock:
+            if self.done:
+                return
+            if len(parts) > 1 and sum(map(len, parts)) <= _JOIN_BYTES:
+                parts = (b"".join(parts),)
+            self._outbox.extend([(part, deque()) for part in parts])
+            self.done = last
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what a send that was interrupted has left."""
+        with self.lock:
+            if self._busy:  # this is a signal handler inside a send, which goes on with the rest
+                return
+            while self._outbox:
+                try:
+                    self._busy = True
+                    while self._outbox:
+                        self._write(*self._outbox[0])
+                finally:
+                    self._busy = False
+
+    def _write(self, piece: bytes, counts: deque[int]) -> None:
+        """Write what is left of the first piece, as far as there is room."""
+        start = sum(counts)
+        try:
+            # In one C loop: a signal handler that raises right after the write cannot lose the
+            # count, which would tear the frame.
+            counts.extend(map(write, (self.fd,), (memoryview(piece)[start:] if start else piece,)))
+        except BlockingIOError:
+            self._wait()
+            return
+        except OSError:  # the host is gone, and with it everyone who would hear of it
+            _exit(1)
+        if sum(counts) >= len(piece):
+            self._outbox.popleft()
+
+    def _wait(self) -> None:
+        """Wait for room; meanwhile take in what the host sends."""
+        poller = poll()
+        poller.register(self.fd, POLLOUT | POLLIN)
+        for _, events in poller.poll():
+            if events & POLLIN and (self._read() or self._short_of_memory):
+                notify = self.on_input
+                if notify is not None:
+                    notify()
+
+    # In
+
+    def _read(self) -> int:
+        try:
+            chunk = read(self.fd, READ_BYTES)
+        except BlockingIOError:
+            return 0
+        except MemoryError:
+            self._short_of_memory = True
+            return 0
+        except OSError:
+            _exit(1)
+        if chunk:
+            self._chunks.append(chunk)
+        elif not self.done:  # the host is gone
+            _exit(1)
+        return len(chunk)
+
+    def receive(self) -> None:
+        """Read what has arrived, unless another thread is at the socket, which reads it then."""
+        if self.owner != getpid() or not self.lock.acquire(False):
+            return
+        try:
+            for _ in range(_READS_AT_A_TIME):
+                if self._read() < READ_BYTES:
+                    return
+        finally:
+            self.lock.release()
+
+    def lines(self) -> list[bytes | MemoryError]:
+        """Take the lines that are complete; in place of one that memory cannot hold, its error.
+
+        The error's argument is the beginning of the line. Called by one thread only.
+        """
+        found: list[bytes | MemoryError] = []
+        while self._chunks:
+            first, *rest = self._chunks.popleft().split(b"\n")
+            self._hold(first)
+            for piece in rest:
+                found.append(self._joined())
+                self._held, self._lost = [], False
+                self._hold(piece)
+        if self._short_of_memory:
+            self._short_of_memory = False
+            self._drop_held()
+        return found
+
+    def _hold(self, piece: bytes) -> None:
+        if not self._lost:
+            try:
+                self._held.append(piece)
+            except MemoryError:
+                self._drop_held()
+
+    def _drop_held(self) -> None:
+        """Give up the line that is being read, but for its beginning."""
+        if len(self._held) > 1:
+            del self._held[1:]
+            self._lost = True
+
+    def _joined(self) -> bytes | MemoryError:
+        if not self._lost:
+            try:
+                return self._held[0] if len(self._held) == 1 else b"".join(self._held)
+            except MemoryError:
+                pass
+        return MemoryError(self._held[0][:200])
+
+    def read_line(self) -> bytes | None:
+        """Wait for one line of the handshake; None if the host has closed the socket."""
+        poller = poll()
+        poller.register(self.fd, POLLIN)
+        while True:
+            if self._chunks:
+                first, end, rest = self._chunks.popleft().partition(b"\n")
+                self._held.append(first)
+                if end:
+                    if rest:
+                        self._chunks.appendleft(rest)
+                    line = b"".join(self._held)
+                    self._held = []
+                    return line
+            else:
+                poller.poll()
+                chunk = read(self.fd, READ_BYTES)
+                if not chunk:
+                    return None
+                self._chunks.append(chunk)

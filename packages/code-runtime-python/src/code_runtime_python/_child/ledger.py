@@ -1,0 +1,66 @@
+"""The child's log ledger: which entries fit, and from where on there is only the marker.
+
+The host keeps the same ledger and decides; the child's own only saves what would be dropped. The
+budget is that of the JSON list of all entries: it starts at `maxLogBytes` - 1, an entry costs its
+string cost and 1, the marker costs nothing (PY-163). The first fragment of an open line pays quotes
+and separator, later ones and the closing frame their content alone (PY-166).
+
+Standard library only, CPython 3.10 or later.
+"""
+
+from __future__ import annotations
+
+from .lossless import _quoted, encode, string_cost
+from .wire import encode_log, log_marker
+
+_QUOTES_AND_COMMA = 3
+_SHORT = 4_096  # characters of a line that is escaped at once, without asking for its cost first
+
+
+class LogLedger:
+    """Turns lines into frames as long as the budget lasts, and then into one marker.
+
+    Units: budgets count bytes of canonical JSON text.
+
+    Args:
+        max_bytes: The budget for the list of all entries.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.remaining = max_bytes - 1
+        self.truncated = False
+
+    def fits(self, characters: int) -> bool:
+        """Tell whether a line of this many characters may fit, each costing a byte at least."""
+        return characters + _QUOTES_AND_COMMA <= self.remaining
+
+    def frame(self, text: str, *, continued: bool, is_open: bool) -> bytes | None:
+        """Charge an entry or fragment.
+
+        Args:
+            text: Its text.
+            continued: It goes on with an open line, whose quotes are paid.
+            is_open: The line stays open.
+
+        Returns:
+            Its frame; the marker's frame for the first text that does not fit; None afterwards.
+        """
+        if self.truncated:
+            return None
+        room = self.remaining - (0 if continued else 1)
+        paid = 2 if continued else 0
+        if len(text) > _SHORT and string_cost(text, room + paid) is None:
+            return self._marker()
+        quoted = _quoted(text).encode() if len(text) <= _SHORT else encode(text)
+        cost = len(quoted) - paid
+        if cost > room:
+            return self._marker()
+        self.remaining = room - cost
+        return b'{"type":"log","text":%b,"open":true}\n' % quoted if is_open else (
+            b'{"type":"log","text":%b}\n' % quoted
+        )
+
+    def _marker(self) -> bytes:
+        self.truncated = True
+        return encode_log(log_marker(self.max_bytes), truncated=True)
