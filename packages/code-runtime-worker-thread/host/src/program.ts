@@ -20,7 +20,7 @@ import {
 import { encode } from "./json.ts";
 import { type Ledger, stringCost } from "./ledger.ts";
 import { MAX_ITEM_BYTES, type Output } from "./output.ts";
-import { sourceFrame } from "./source.ts";
+import { type Position, positionAt, sourceFrame } from "./source.ts";
 import type { PositionMap } from "./sourcemap.ts";
 import { PROGRAM_FILE, renderThrown } from "./stack.ts";
 
@@ -55,17 +55,32 @@ function freeName(code: string): string {
 }
 
 /** Reads the place that Node puts above the stack of a syntax error. */
-function syntaxPlace(error: Error): { line: number; column: number } | undefined {
+function syntaxPlace(error: Error): Position | undefined {
   const match = /^program\.ts:(\d+)\n[^\n]*\n( *)\^/.exec(error.stack ?? "");
   if (match === null) return undefined;
   return { line: Number(match[1]), column: (match[2] as string).length + 1 };
 }
 
+/** Finds the import that declares a name a second time: its code runs in the prologue, before line 1. */
+function importPlace(message: string, program: string): Position | undefined {
+  const name = /^Identifier '([^']+)' has already been declared$/.exec(message)?.[1];
+  if (name === undefined) return undefined;
+  const escaped = name.replaceAll("$", "\\$");
+  const pattern = new RegExp(`\\bimport\\b[^;'"]*?[\\s{,]${escaped}(?=[\\s,}])`, "u");
+  const found = pattern.exec(program);
+  if (found === null) return undefined;
+  return positionAt(program, found.index + found[0].length - name.length);
+}
+
 function compileError(error: unknown, program: string, map: PositionMap | undefined): CompileError {
   if (!(error instanceof SyntaxError)) return new CompileError(String(error));
   const found = syntaxPlace(error);
-  const place =
-    found === undefined || map === undefined ? found : map.original(found.line, found.column);
+  const inPrologue = found !== undefined && found.line < 1;
+  const place = inPrologue
+    ? importPlace(error.message, program)
+    : found === undefined || map === undefined
+      ? found
+      : map.original(found.line, found.column);
   const header = `SyntaxError: ${error.message}`;
   const source = place === undefined ? "" : sourceFrame(program, place.line, place.column);
   if (place === undefined || source === "") return new CompileError(header);

@@ -17,6 +17,7 @@ from code_runtime._execution._settlement import NO_VALUE, Completed, Failed, Los
 from code_runtime._guarded import ExitStatus, GuardError
 from code_runtime._ledger import OutputLedger
 from code_runtime._lossless import LosslessJsonError, decode, encode
+from code_runtime._text import shorten
 from code_runtime._vocabulary import CodeRunFailure, CodeRunRequest, CodeRunResult, FailureKind
 
 from . import _frames as frames
@@ -36,6 +37,7 @@ _CLAIMABLE: Final[dict[bytes, FailureKind]] = {
 # The main thread reports busy time every 25 ms; one that is silent for longer than this (stopped,
 # starved, or tampered with) leaves the worker busy for all that Python knows.
 SILENCE_S: Final = 1.0
+MAX_NAME_CHARS: Final = 1_024
 
 
 @final
@@ -71,7 +73,15 @@ class RunSession:
             _encode_reply,
             self._journal,
             self._on_binding_fault,
+            first_id=1,
+            allows_gaps=True,
         )
+        # Honest targets are found without parsing them again at each call.
+        self._targets = {
+            encode([namespace.global_name, member]): (namespace.global_name, member)
+            for namespace in request.bindings
+            for member in namespace.functions
+        }
         self._busy_s = 0.0
         self._busy_seen_s = time.monotonic()
         self._drains = False
@@ -162,7 +172,8 @@ class RunSession:
         elif self._settlement.outcome is not None:
             return
         elif kind == frames.CALL:
-            self._desk.accept(fields[0], fields[1], fields[2])
+            namespace, member = self._targets.get(fields[1]) or _target_names(fields[1])
+            self._desk.accept_text(fields[0], namespace, member, fields[2])
         elif kind == frames.DONE:
             self._settlement.decide(Completed(fields[0]))
         elif kind == frames.FAIL:
@@ -349,6 +360,19 @@ def _describe_bindings(request: CodeRunRequest) -> list[JsonValue]:
 
 def _encode_reply(call_id: int, ok: bool, payload: bytes) -> bytes:
     return encode_frame(frames.REPLY, call_id, ok, payload)
+
+
+def _target_names(target: bytes) -> tuple[str, str]:
+    """Return the names in an undeclared target, cut to a length that a message may have."""
+    try:
+        names = decode(target[: 4 * MAX_NAME_CHARS])
+    except LosslessJsonError:
+        names = None
+    if isinstance(names, list) and len(names) == 2:
+        namespace, member = names
+        if isinstance(namespace, str) and isinstance(member, str):
+            return shorten(namespace, MAX_NAME_CHARS), shorten(member, MAX_NAME_CHARS)
+    return "?", "?"
 
 
 def _decode_string(text: bytes) -> str | None:

@@ -308,7 +308,8 @@ def _start(channel: socket.socket, host_pid: int, zygote: list[str]) -> tuple[Wa
         if isinstance(error, Unfit):
             seen, expected = error.seen, error.expected
         channel.send(f"broken {seen[:2000]}\0{expected[:2000]}\n".encode(errors="replace"))
-        sys.exit(1)
+        # Threads of a preloaded module could hold up an orderly exit.
+        os._exit(1)
     return warden, entry
 
 

@@ -69,22 +69,16 @@ def prepare(arguments: list[str]) -> Entry:
         Unfit: something cannot be imported, or leaves this process unfit to be forked.
     """
     folder, entry, *preload = arguments
-    for name in [name for name in sys.modules if name.startswith("_guard")]:
-        del sys.modules[name]
-    module, _, function = entry.partition(":")
-    _add_package(module.partition(".")[0], folder)
+    _forget("_guard")
     importlib.import_module("asyncio")
-    loaded = _load(module, f"module {module!r} of the entry")
-    call: Callable[[int], object] | None = getattr(loaded, function, None)
-    if not callable(call):
-        raise Unfit(f"module {module!r} has no function {function!r}", "the entry of a program")
+    function = _load_entry(folder, entry)
     for name in preload:
         _load(name, f"preload module {name!r}")
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     gc.collect()
     gc.freeze()
-    return Entry(call)
+    return Entry(function)
 
 
 def check_interpreter() -> None:
@@ -96,6 +90,29 @@ def check_interpreter() -> None:
     if sys.implementation.name != "cpython" or sys.version_info < (3, 10):
         seen = f"{sys.implementation.name} {sys.version.split()[0]}"
         raise Unfit(seen, "CPython 3.10 or later")
+
+
+def _forget(prefix: str) -> None:
+    for name in [name for name in sys.modules if name.startswith(prefix)]:
+        del sys.modules[name]
+
+
+def _load_entry(folder: str, entry: str) -> Callable[[int], object]:
+    module, _, name = entry.partition(":")
+    package = module.partition(".")[0]
+    _add_package(package, folder)
+    what = f"entry {entry!r}"
+    function = getattr(_load(module, what), name.removesuffix("()"), None)
+    if callable(function) and name.endswith("()"):
+        try:
+            function = function()
+        except BaseException as error:
+            raise Unfit(f"{what} raised {ascii(error)[:500]}", "a function") from error
+        _forget(package)
+    if not callable(function):
+        raise Unfit(f"{what} is {type(function).__name__!r}", "a function")
+    result: Callable[[int], object] = function
+    return result
 
 
 def _add_package(name: str, folder: str) -> None:

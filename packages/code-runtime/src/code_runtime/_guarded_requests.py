@@ -15,9 +15,11 @@ class Zygote:
     Args:
         folder: The folder of a package. It is imported under the first name of `entry`, without
             a place on `sys.path`, so the name can be one that no program uses.
-        entry: `module:function`, with the package's name first, such as `_child.main:serve`. It is
-            called in each program with one argument, the number of the control descriptor; when
-            it returns, the program ends like any script.
+        entry: `module:function`, with the package's name first, such as `_child.main:serve`. Each
+            program calls the function with one argument, the number of the control descriptor, and
+            ends like a script when it returns. `module:function()` calls the function once, before
+            the modules to preload are imported: what it returns is the entry, and the modules of
+            the package are taken out of `sys.modules`.
         preload: Modules to import before the first fork, installed packages included.
     """
 
@@ -36,9 +38,10 @@ class Zygote:
                 f"Cannot start a zygote: folder is {self.folder!r}, expected an absolute path"
             )
         module, _, function = self.entry.partition(":")
-        if not (is_module(module) and function.isidentifier()):
+        if not (is_module(module) and function.removesuffix("()").isidentifier()):
             raise ValueError(
-                f"Cannot start a zygote: entry is {self.entry!r}, expected 'module:function'"
+                f"Cannot start a zygote: entry is {self.entry!r}, expected 'module:function' or"
+                " 'module:function()'"
             )
         for name in self.preload:
             if not is_module(name):

@@ -14,6 +14,8 @@ from .lossless import _quoted, encode, string_cost
 from .wire import encode_log, log_marker
 
 _QUOTES_AND_COMMA = 3
+_ENTRY = b'{"type":"log","text":%b}\n'  # as encode_log writes it
+_OPEN = b'{"type":"log","text":%b,"open":true}\n'
 _SHORT = 4_096  # characters of a line that is escaped at once, without asking for its cost first
 
 
@@ -31,11 +33,11 @@ class LogLedger:
         self.remaining = max_bytes - 1
         self.truncated = False
 
-    def fits(self, characters: int) -> bool:
+    def may_fit(self, characters: int, *, continued: bool) -> bool:
         """Tell whether a line of this many characters may fit, each costing a byte at least."""
-        return characters + _QUOTES_AND_COMMA <= self.remaining
+        return characters + (0 if continued else _QUOTES_AND_COMMA) <= self.remaining
 
-    def frame(self, text: str, *, continued: bool, is_open: bool) -> bytes | None:
+    def frame(self, text: str, *, continued: bool, is_open: bool) -> bytes:
         """Charge an entry or fragment.
 
         Args:
@@ -44,23 +46,20 @@ class LogLedger:
             is_open: The line stays open.
 
         Returns:
-            Its frame; the marker's frame for the first text that does not fit; None afterwards.
+            Its frame, or that of the marker if it does not fit.
         """
-        if self.truncated:
-            return None
         room = self.remaining - (0 if continued else 1)
         paid = 2 if continued else 0
         if len(text) > _SHORT and string_cost(text, room + paid) is None:
-            return self._marker()
+            return self.overflow()
         quoted = _quoted(text).encode() if len(text) <= _SHORT else encode(text)
         cost = len(quoted) - paid
         if cost > room:
-            return self._marker()
+            return self.overflow()
         self.remaining = room - cost
-        return b'{"type":"log","text":%b,"open":true}\n' % quoted if is_open else (
-            b'{"type":"log","text":%b}\n' % quoted
-        )
+        return (_OPEN if is_open else _ENTRY) % quoted
 
-    def _marker(self) -> bytes:
+    def overflow(self) -> bytes:
+        """Return the marker's frame; nothing is admitted from now on."""
         self.truncated = True
         return encode_log(log_marker(self.max_bytes), truncated=True)

@@ -15,14 +15,23 @@ from __future__ import annotations
 import codecs
 import io
 from collections import deque
-from collections.abc import Iterable
 from os import getpid, write
+from select import POLLOUT, poll
 from threading import RLock
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .channel import Channel
 from .ledger import LogLedger
 
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class _Write(Protocol):
+        def __call__(self, line: _Line, text: str, *, flush: bool = ...) -> None: ...
+
+    _Bytes = bytes | bytearray | memoryview
+
+_decoder = codecs.getincrementaldecoder("utf-8")
 _PIECES = 1_024  # pieces of an unfinished line that are joined at a time
 
 
@@ -82,9 +91,8 @@ class Output:
 
     def write(self, line: _Line, text: str, *, flush: bool = False) -> None:
         """Take text, and send the lines that it completes; with `flush` also the rest of it."""
-        if self._owner != getpid() and self._lock is not None:
-            self._lock, self._busy, self._owner = RLock(), False, getpid()
-            self._waiting.clear()
+        if self._owner != getpid():
+            self._begin_copy()
         with self._lock:
             self._waiting.append((line, text, flush))
             if self._busy:
@@ -102,36 +110,159 @@ class Output:
         for line in self._lines:
             if line.characters:
                 self.write(line, "\n")
-            elif self._open is line:
-                self._open = None  # what the host holds becomes an entry when the run ends
+
+    def _begin_copy(self) -> None:
+        """Forget, in a forked copy, what the original holds, and whatever thread was in here."""
+        self._owner = getpid()
+        self._lock, self._busy = RLock(), False
+        self._waiting.clear()
+        for line in self._lines:
+            line.take()
 
     def _serve(self, line: _Line, text: str, flush: bool) -> None:
         if self._channel.done:
-            self._write_native(line, text)
-        elif self.ledger.truncated:
-            return
-        else:
-            frames = list(self._frames(line, text, flush))
+            _write_native(line.fd, line.take(text))
+        elif not self.ledger.truncated:
+            frames = self._frames(line, text, flush)
             if frames:
                 self._channel.send(*frames)
 
-    def _frames(self, line: _Line, text: str, flush: bool) -> Iterable[bytes]:
+    def _frames(self, line: _Line, text: str, flush: bool) -> list[bytes]:
+        frames: list[bytes] = []
         start = 0
-        while True:
+        while not self.ledger.truncated:
             end = text.find("\n", start)
-            stop = len(text) if end < 0 else end
-            continued = self._open is line
-            if not continued and not self.ledger.fits(line.characters + stop - start):
-                # Decided by the number of characters, before any copy of them is made.
-                yield from self._send(line, None, is_open=False)
-                return
-            if end < 0:
+            characters = line.characters + (len(text) if end < 0 else end) - start
+            if not self.ledger.may_fit(characters, continued=self._open is line):
+                frames.append(self.ledger.overflow())  # before any copy of the line is made
+                line.take()
+            elif end >= 0:
+                self._add(frames, line, line.take(text[start:end]), is_open=False)
+                start = end + 1
+            else:
+                if start < len(text):
+                    line.add(text[start:])
+                if flush and line.characters:
+                    self._add(frames, line, line.take(), is_open=True)
                 break
-            yield from self._send(line, line.take(text[start:end]), is_open=False)
-            if self.ledger.truncated:
-                return
-            start = end + 1
-        if start < len(text):
-            line.add(text[start:] if start else text)
-        if flush and line.characters:
-            yield from self._send(line, line.take(), is_open=True)
+        return frames
+
+    def _add(self, frames: list[bytes], line: _Line, text: str, *, is_open: bool) -> None:
+        continued = self._open is line
+        if self._open is not None and not continued:  # the other stream's line ends here
+            frames.append(self.ledger.frame("", continued=True, is_open=False))
+        frames.append(self.ledger.frame(text, continued=continued, is_open=is_open))
+        self._open = line if is_open else None
+
+
+class Stream(io.TextIOBase):
+    """A text stream of a program.
+
+    Args:
+        output: Where text goes.
+        fd: The native descriptor that stands behind the stream.
+    """
+
+    encoding = "utf-8"
+    errors = "surrogatepass"
+    newlines = None
+    line_buffering = True
+    write_through = False
+    mode = "w"
+
+    def __init__(self, output: Output, fd: int) -> None:
+        self.name = "<stdout>" if fd == 1 else "<stderr>"
+        self._write = output.write
+        self._line = output.line(fd)
+        self.buffer = ByteStream(output.write, self._line, self.name)
+
+    def write(self, text: str, /) -> int:
+        """Take text; a complete line is on its way to the host when this returns."""
+        if type(text) is not str:
+            if not isinstance(text, str):
+                raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+            text = str.__str__(text)
+        if text:
+            self._write(self._line, text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Send the unfinished line as it is."""
+        self._write(self._line, "", flush=True)
+
+    def close(self) -> None:
+        """Flush only: what is printed later is shown all the same."""
+        self.flush()
+
+    def writable(self) -> bool:
+        """Tell that text can be written."""
+        return True
+
+    def fileno(self) -> int:
+        """Return the native descriptor, for subprocesses that write to this stream."""
+        return self._line.fd
+
+    def reconfigure(self, **options: object) -> None:
+        """Accept what a file accepts; the stream stays UTF-8 and line-buffered."""
+
+
+class ByteStream(io.BufferedIOBase):
+    """The bytes under a text stream: UTF-8, decoded into the same lines.
+
+    Args:
+        write: Takes the text.
+        line: The line of the text stream.
+        name: The stream's name.
+    """
+
+    mode = "wb"
+
+    def __init__(self, write: _Write, line: _Line, name: str) -> None:
+        self.name = name
+        self._write = write
+        self._line = line
+        self._decoder = _decoder("replace")
+
+    def write(self, data: _Bytes, /) -> int:
+        """Take bytes; the rest of a character may come later."""
+        if isinstance(data, str):
+            raise TypeError("a bytes-like object is required, not 'str'")
+        text = self._decoder.decode(bytes(data))
+        if text:
+            self._write(self._line, text)
+        return len(data)
+
+    def flush(self) -> None:
+        """Send the unfinished line as it is."""
+        self._write(self._line, "", flush=True)
+
+    def close(self) -> None:
+        """Flush only, as the text stream does."""
+        self.flush()
+
+    def finish(self) -> None:
+        """Show an incomplete character at the end as U+FFFD."""
+        text = self._decoder.decode(b"", True)
+        if text:
+            self._write(self._line, text)
+
+    def writable(self) -> bool:
+        """Tell that bytes can be written."""
+        return True
+
+    def fileno(self) -> int:
+        """Return the native descriptor."""
+        return self._line.fd
+
+
+def _write_native(fd: int, text: str) -> None:
+    data = memoryview(text.encode("utf-8", "backslashreplace"))
+    while data:
+        try:
+            data = data[write(fd, data) :]
+        except BlockingIOError:
+            poller = poll()
+            poller.register(fd, POLLOUT)
+            poller.poll()
+        except OSError:  # closed, by the program or the host
+            return

@@ -16,8 +16,7 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from code_runtime._lossless import LosslessJsonError, decode, encode, measure
-from code_runtime._text import shorten
+from code_runtime._lossless import JsonValue, LosslessJsonError, decode, encode, measure
 from code_runtime._vocabulary import BindingFunction, CallOutcome, CodeBindingNamespace
 
 from ._journal import CallRecord, Journal
@@ -28,7 +27,6 @@ MAX_ARGUMENT_BYTES: Final = 8 * 1_048_576
 # Values above this are encoded and decoded in a thread: 64 KiB keep the loop for about 2 ms at
 # worst.
 INLINE_BYTES: Final = 65_536
-MAX_TARGET_CHARS: Final = 1_024
 
 LOSSY_ARGUMENT: Final = "Binding arguments must be lossless JSON"
 LOSSY_RESULT: Final = "Binding resolution must be lossless JSON"
@@ -55,19 +53,22 @@ class CallDesk:
         encode_reply: Makes a reply frame.
         journal: Keeps the record of the calls.
         on_fault: Told when a function raises what is no `Exception`; the run must end and raise it.
+        first_id: The id of the first call.
+        allows_gaps: Whether an id may skip some; it must rise in any case.
     """
 
     __slots__ = (
+        "_allows_gaps",
         "_argument_bytes",
         "_closed",
         "_encode_reply",
+        "_functions",
         "_in_flight",
         "_journal",
-        "_last_id",
+        "_next_id",
         "_on_fault",
         "_room",
         "_sender",
-        "_targets",
         "_task_group",
     )
 
@@ -79,20 +80,24 @@ class CallDesk:
         encode_reply: ReplyEncoder,
         journal: Journal,
         on_fault: Callable[[BaseException], None],
+        *,
+        first_id: int,
+        allows_gaps: bool,
     ) -> None:
         self._task_group = task_group
         self._sender = sender
         self._encode_reply = encode_reply
         self._journal = journal
         self._on_fault = on_fault
-        self._targets: dict[bytes, tuple[str, str, BindingFunction]] = {
-            encode([namespace.global_name, member]): (namespace.global_name, member, function)
+        self._functions: dict[tuple[str, str], BindingFunction] = {
+            (namespace.global_name, member): function
             for namespace in namespaces
             for member, function in namespace.functions.items()
         }
         self._in_flight: dict[anyio.CancelScope, CallRecord] = {}
         self._argument_bytes = 0
-        self._last_id = 0
+        self._next_id = first_id
+        self._allows_gaps = allows_gaps
         self._closed = False
         self._room: anyio.Event | None = None
 
@@ -109,51 +114,46 @@ class CallDesk:
             self._room = anyio.Event()
             await self._room.wait()
 
-    def accept(self, call_id: int, target: bytes, argument: bytes) -> None:
-        """Start one call; a repeated or lower id, and anything after `close`, is ignored.
+    def accept_text(self, call_id: int, namespace: str, member: str, argument: bytes) -> None:
+        """Start one call whose argument is still JSON text; see `accept`."""
+        if not self._claim(call_id):
+            return
+        record = self._journal.begin(namespace, member, argument)
+        function = self._find(namespace, member)
+        if function is None:
+            self._refuse_unknown(call_id, record)
+        elif len(argument) > INLINE_BYTES:
+            work = self._decode_and_call(call_id, record, function, argument)
+            self._spawn(record, len(argument), work)
+        else:
+            try:
+                value = decode(argument)
+            except LosslessJsonError:
+                self._answer(call_id, record, "refused", encode(LOSSY_ARGUMENT))
+            else:
+                self._call(call_id, record, function, value, len(argument))
+
+    def accept(
+        self, call_id: int, namespace: str, member: str, value: JsonValue, size_bytes: int
+    ) -> None:
+        """Start one call; one with an unexpected id, and anything after `close`, is ignored.
 
         Args:
-            call_id: The id that the peer chose; must rise.
-            target: JSON of the list of namespace and member.
-            argument: JSON of the argument.
+            call_id: The id that the peer chose.
+            namespace: The namespace that it named, declared or not.
+            member: The member that it named, declared or not.
+            value: The argument.
+            size_bytes: What the argument took on the wire.
         """
-        if self._closed or call_id <= self._last_id:
+        if not self._claim(call_id):
             return
-        self._last_id = call_id
-        known = self._targets.get(target)
-        if known is None or not callable(known[2]):
-            namespace, member = _target_names(target)
-            record = self._journal.begin(namespace, member, argument)
-            unknown = f"Unknown binding: {namespace}.{member}"
-            self._answer(call_id, record, "refused", encode(unknown))
-            return
-        namespace, member, function = known
+        argument = encode(value) if self._journal.keeps_previews else b""
         record = self._journal.begin(namespace, member, argument)
-        if len(argument) > INLINE_BYTES:
-            self._spawn(
-                record, len(argument), self._decode_and_call(call_id, record, function, argument)
-            )
-            return
-        try:
-            value = decode(argument)
-        except LosslessJsonError:
-            self._answer(call_id, record, "refused", encode(LOSSY_ARGUMENT))
-            return
-        try:
-            result = function(value)
-        except Exception as error:
-            self._answer(call_id, record, "error", encode(render_rejection(error)))
-        except BaseException as error:
-            self._journal.end(record, "error")
-            self._on_fault(error)
+        function = self._find(namespace, member)
+        if function is None:
+            self._refuse_unknown(call_id, record)
         else:
-            if inspect.isawaitable(result):
-                self._spawn(record, len(argument), self._settle(call_id, record, result))
-            elif is_small(result):
-                outcome, payload = encode_result(result)
-                self._answer(call_id, record, outcome, payload)
-            else:
-                self._spawn(record, 0, self._settle(call_id, record, _ready(result)))
+            self._call(call_id, record, function, value, size_bytes)
 
     def close(self) -> None:
         """Accept nothing more and cancel what is in flight: the run is over."""
@@ -173,6 +173,45 @@ class CallDesk:
                 await self._room.wait()
         for record in self._in_flight.values():
             self._journal.end(record, "abandoned")
+
+    def _claim(self, call_id: int) -> bool:
+        is_next = call_id == self._next_id or (self._allows_gaps and call_id > self._next_id)
+        if self._closed or not is_next:
+            return False
+        self._next_id = call_id + 1
+        return True
+
+    def _find(self, namespace: str, member: str) -> BindingFunction | None:
+        function = self._functions.get((namespace, member))
+        return function if callable(function) else None
+
+    def _refuse_unknown(self, call_id: int, record: CallRecord) -> None:
+        text = f"Unknown binding: {record.namespace}.{record.member}"
+        self._answer(call_id, record, "refused", encode(text))
+
+    def _call(
+        self,
+        call_id: int,
+        record: CallRecord,
+        function: BindingFunction,
+        value: JsonValue,
+        size_bytes: int,
+    ) -> None:
+        try:
+            result = function(value)
+        except Exception as error:
+            self._answer(call_id, record, "error", encode(render_rejection(error)))
+        except BaseException as error:
+            self._journal.end(record, "error")
+            self._on_fault(error)
+        else:
+            if inspect.isawaitable(result):
+                self._spawn(record, size_bytes, self._settle(call_id, record, result))
+            elif is_small(result):
+                outcome, payload = encode_result(result)
+                self._answer(call_id, record, outcome, payload)
+            else:
+                self._spawn(record, 0, self._settle(call_id, record, _ready(result)))
 
     async def _decode_and_call(
         self, call_id: int, record: CallRecord, function: BindingFunction, argument: bytes
@@ -298,18 +337,3 @@ def encode_result(value: object) -> tuple[CallOutcome, bytes]:
 
 async def _ready(value: object) -> object:
     return value
-
-
-def _target_names(target: bytes) -> tuple[str, str]:
-    try:
-        names = decode(target[: 64 * MAX_TARGET_CHARS])
-    except LosslessJsonError:
-        names = None
-    if (
-        isinstance(names, list)
-        and len(names) == 2
-        and isinstance(names[0], str)
-        and isinstance(names[1], str)
-    ):
-        return shorten(names[0], MAX_TARGET_CHARS), shorten(names[1], MAX_TARGET_CHARS)
-    return "?", "?"

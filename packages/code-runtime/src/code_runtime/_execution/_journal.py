@@ -41,6 +41,11 @@ class Journal:
         self._origin_s = time.monotonic()
 
     @property
+    def keeps_previews(self) -> bool:
+        """Whether arguments and results are kept."""
+        return self._record
+
+    @property
     def elapsed_ms(self) -> float:
         """Time since the assignment of the run."""
         return (time.monotonic() - self._origin_s) * 1000
