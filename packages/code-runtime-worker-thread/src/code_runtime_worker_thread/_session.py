@@ -12,8 +12,8 @@ import anyio.to_thread
 
 from code_runtime._execution._calls import INLINE_BYTES, CallDesk
 from code_runtime._execution._journal import Journal
-from code_runtime._execution._logs import LogBook
-from code_runtime._execution._settlement import NO_VALUE, Completed, Failed, Lost, Settlement
+from code_runtime._execution._logs import LogBook, LogObserver
+from code_runtime._execution._settlement import Completed, Failed, Lost, Settlement
 from code_runtime._guarded import ExitStatus, GuardError
 from code_runtime._ledger import OutputLedger
 from code_runtime._lossless import LosslessJsonError, decode, encode
@@ -36,6 +36,7 @@ _CLAIMABLE: Final[dict[bytes, FailureKind]] = {
 }
 # The main thread reports busy time every 25 ms; one that is silent for longer than this (stopped,
 # starved, or tampered with) leaves the worker busy for all that Python knows.
+NO_VALUE: Final = b""
 SILENCE_S: Final = 1.0
 MAX_NAME_CHARS: Final = 1_024
 
@@ -64,7 +65,8 @@ class RunSession:
         self._host = host
         self._program = program
         self._ledger = OutputLedger(config.max_output_bytes)
-        self._logs = LogBook(self._ledger, request.on_log, record=request.record)
+        self._observer = LogObserver(request.on_log, record=request.record)
+        self._logs = LogBook(self._ledger, self._observer)
         self._journal = Journal(record=request.record)
         self._desk = CallDesk(
             task_group,
@@ -92,7 +94,7 @@ class RunSession:
     @property
     def fault(self) -> BaseException | None:
         """What a binding raised that is no `Exception`, or else what `on_log` raised."""
-        return self._binding_fault or self._logs.fault
+        return self._binding_fault or self._observer.fault
 
     @property
     def room_bytes(self) -> int:
@@ -221,7 +223,8 @@ class RunSession:
         """Build the result; `end` is over."""
         outcome = self._settlement.outcome
         if isinstance(outcome, Completed):
-            return await self._completed(outcome.value_text)
+            assert isinstance(outcome.content, bytes)
+            return await self._completed(outcome.content)
         if isinstance(outcome, Failed):
             return self._failed(outcome.kind, outcome.message)
         assert isinstance(outcome, Lost)
@@ -269,7 +272,7 @@ class RunSession:
             logs_truncated=self._ledger.exceeded or kept != self._ledger.logs,
             calls=self._journal.freeze(),
             calls_dropped=self._journal.dropped_count,
-            log_times_ms=self._logs.times_ms(len(kept)),
+            log_times_ms=self._observer.times_ms(len(kept)),
         )
 
     def _takes_output(self) -> bool:

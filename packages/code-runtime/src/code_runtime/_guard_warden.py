@@ -27,7 +27,6 @@ import resource
 import select
 import signal
 import socket
-import sys
 import time
 
 TYPE_CHECKING = False
@@ -304,10 +303,11 @@ def _start(channel: socket.socket, host_pid: int, zygote: list[str]) -> tuple[Wa
         warden = Warden(channel, host_fd)
         channel.send(b"ready %d\n" % os.getpid())
     except (OSError, AttributeError, Unfit) as error:
-        seen, expected = (str(error), "a line that says ready")
+        seen, expected = str(error), "a line that says ready"
         if isinstance(error, Unfit):
             seen, expected = error.seen, error.expected
-        channel.send(f"broken {seen[:2000]}\0{expected[:2000]}\n".encode(errors="replace"))
+        text = f"broken {seen[:2000]}\0{expected}".replace("\n", " ")
+        channel.send(text.encode(errors="replace") + b"\n")
         # Threads of a preloaded module could hold up an orderly exit.
         os._exit(1)
     return warden, entry

@@ -69,7 +69,8 @@ def prepare(arguments: list[str]) -> Entry:
         Unfit: something cannot be imported, or leaves this process unfit to be forked.
     """
     folder, entry, *preload = arguments
-    _forget("_guard")
+    for name in [name for name in sys.modules if name.startswith("_guard")]:
+        del sys.modules[name]
     importlib.import_module("asyncio")
     function = _load_entry(folder, entry)
     for name in preload:
@@ -92,25 +93,22 @@ def check_interpreter() -> None:
         raise Unfit(seen, "CPython 3.10 or later")
 
 
-def _forget(prefix: str) -> None:
-    for name in [name for name in sys.modules if name.startswith(prefix)]:
+def _forget(package: str) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         del sys.modules[name]
 
 
 def _load_entry(folder: str, entry: str) -> Callable[[int], object]:
     module, _, name = entry.partition(":")
     package = module.partition(".")[0]
-    _add_package(package, folder)
     what = f"entry {entry!r}"
+    _add_package(package, folder)
     function = getattr(_load(module, what), name.removesuffix("()"), None)
     if callable(function) and name.endswith("()"):
-        try:
-            function = function()
-        except BaseException as error:
-            raise Unfit(f"{what} raised {ascii(error)[:500]}", "a function") from error
+        function = _attempt(function, what, "a function")
         _forget(package)
     if not callable(function):
-        raise Unfit(f"{what} is {type(function).__name__!r}", "a function")
+        raise Unfit(f"{what} is {function!r:.500}", "a function")
     result: Callable[[int], object] = function
     return result
 
@@ -119,24 +117,25 @@ def _add_package(name: str, folder: str) -> None:
     """Make a folder importable under this name, without a place on the path."""
     file = os.path.join(folder, "__init__.py")
     spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=[folder])
-    if not os.path.exists(file):
-        spec = importlib.machinery.ModuleSpec(name, None, is_package=True)
-        spec.submodule_search_locations = [folder]
-    if spec is None:
+    if spec is None or spec.loader is None:
         raise Unfit(f"folder {folder!r}", "the folder of a package")
     package = importlib.util.module_from_spec(spec)
     sys.modules[name] = package
-    if spec.loader is not None:
-        spec.loader.exec_module(package)
+    execute = spec.loader.exec_module
+    if os.path.exists(file):
+        _attempt(lambda: execute(package), f"folder {folder!r}", "a package")
+
+
+def _attempt(call: Callable[[], object], what: str, expected: str) -> object:
+    try:
+        return call()
+    except BaseException as error:
+        raise Unfit(f"{what} raised {error!a:.500}", expected) from error
 
 
 def _load(name: str, what: str) -> types.ModuleType:
     before = _descriptors()
-    try:
-        module = importlib.import_module(name)
-    except BaseException as error:
-        text = ascii(error)[:500]
-        raise Unfit(f"{what} cannot be imported: {text}", "an importable module") from error
+    _attempt(lambda: importlib.import_module(name), what, "an importable module")
     _check_threads(what)
     left = _descriptors() - before
     if left:
@@ -145,7 +144,7 @@ def _load(name: str, what: str) -> types.ModuleType:
             f"{what} leaves {len(left)} descriptors open: {sorted(left)!r}",
             "one that opens none when it is imported",
         )
-    return module
+    return sys.modules[name]
 
 
 def _descriptors() -> set[str]:
@@ -225,14 +224,14 @@ def _reset_modules() -> None:
 
 def _reopen_streams() -> None:
     """Open the three streams anew: they know the position and the size of blocks of other files."""
-    for name, fd in (("stdin", 0), ("stdout", 1), ("stderr", 2)):
+    for name, fd, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
         old = getattr(sys, name)
-        raw = io.FileIO(fd, "r" if fd == 0 else "w", closefd=False)
-        buffer: io.BufferedReader | io.BufferedWriter
+        raw = io.FileIO(fd, mode, closefd=False)
         buffer = io.BufferedReader(raw) if fd == 0 else io.BufferedWriter(raw)
         stream = io.TextIOWrapper(
             buffer, encoding=old.encoding, errors=old.errors, line_buffering=fd == 2
         )
         raw.name = f"<{name}>"
+        vars(stream)["mode"] = mode
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _decoder = codecs.getincrementaldecoder("utf-8")
 _PIECES = 1_024  # pieces of an unfinished line that are joined at a time
+_FRAMES = 1_024  # frames that are sent at a time
 
 
 class _Line:
@@ -125,7 +126,7 @@ class Output:
         elif not self.ledger.truncated:
             frames = self._frames(line, text, flush)
             if frames:
-                self._channel.send(*frames)
+                self._channel.send(b"".join(frames))
 
     def _frames(self, line: _Line, text: str, flush: bool) -> list[bytes]:
         frames: list[bytes] = []
@@ -139,6 +140,9 @@ class Output:
             elif end >= 0:
                 self._add(frames, line, line.take(text[start:end]), is_open=False)
                 start = end + 1
+                if len(frames) >= _FRAMES:
+                    self._channel.send(b"".join(frames))
+                    frames.clear()
             else:
                 if start < len(text):
                     line.add(text[start:])

@@ -10,19 +10,16 @@ from code_runtime._ledger import OutputLedger
 
 
 @final
-class LogBook:
-    """Admits log entries and calls `on_log` for each one that is kept.
+class LogObserver:
+    """Hands entries to `on_log` and keeps when they came.
 
     `on_log` runs on the event loop. One that raises is called no more; its exception is kept in
     `fault` until the run is over, so that a broken observer never changes an outcome.
     """
 
-    __slots__ = ("_ledger", "_on_log", "_origin_s", "_times_ms", "fault")
+    __slots__ = ("_on_log", "_origin_s", "_times_ms", "fault")
 
-    def __init__(
-        self, ledger: OutputLedger, on_log: Callable[[str], object] | None, *, record: bool
-    ) -> None:
-        self._ledger = ledger
+    def __init__(self, on_log: Callable[[str], object] | None, *, record: bool) -> None:
         self._on_log = on_log
         self._origin_s = time.monotonic()
         self._times_ms: list[float] | None = [] if record else None
@@ -32,15 +29,35 @@ class LogBook:
         """Return the arrival of each kept entry, in ms since the assignment, if recorded."""
         return None if self._times_ms is None else self._times_ms[:kept_count]
 
-    def admit(self, text: str) -> bool:
-        """Charge one entry; return False when it does not fit and the run must end."""
-        admitted = self._ledger.admit(text)
+    def mark(self) -> None:
+        """Keep the time of an entry."""
         if self._times_ms is not None:
             self._times_ms.append((time.monotonic() - self._origin_s) * 1000)
-        if admitted and self._on_log is not None:
+
+    def show(self, text: str) -> None:
+        """Hand an entry to `on_log`."""
+        if self._on_log is not None:
             try:
                 self._on_log(text)
             except BaseException as error:
                 self._on_log = None
                 self.fault = error
+
+
+@final
+class LogBook:
+    """Admits log entries to the ledger, and shows those that are kept."""
+
+    __slots__ = ("_ledger", "_observer")
+
+    def __init__(self, ledger: OutputLedger, observer: LogObserver) -> None:
+        self._ledger = ledger
+        self._observer = observer
+
+    def admit(self, text: str) -> bool:
+        """Charge one entry; return False when it does not fit and the run must end."""
+        admitted = self._ledger.admit(text)
+        self._observer.mark()
+        if admitted:
+            self._observer.show(text)
         return admitted

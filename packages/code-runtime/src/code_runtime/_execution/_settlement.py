@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, final
+from typing import final
 
 import anyio
 
 from code_runtime._vocabulary import FailureKind
 
-NO_VALUE: Final = b""
-
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The program ended by itself: `value_text` is JSON, or `NO_VALUE`."""
+    """The program ended by itself.
 
-    value_text: bytes
+    Args:
+        content: What it returned, in the form of the provider; hostile until it is judged.
+    """
+
+    content: object
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,8 @@
-"""Descriptors 1 and 2 of a Node host: bytes that a run writes past the worker's own log frames."""
+"""Descriptors 1 and 2 of a process: bytes that a run writes past the log frames of its runtime."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from typing import Final, final
 
@@ -11,12 +10,6 @@ import anyio
 import anyio.lowlevel
 
 CHUNK_BYTES: Final = 65_536
-MAX_DUMP_LINES: Final = 200
-
-# How V8 and Node begin the text of a fatal error; it belongs to the failure, not to the logs.
-_DUMP_START: Final = re.compile(
-    r"<--- Last few GCs --->|FATAL ERROR: |#$|# Fatal error in |  #  |----- Native stack trace"
-)
 
 
 @final
@@ -88,45 +81,3 @@ class OutputPipe:
         self._held += rest
         if len(self._held) > self._max_held_bytes():
             self.flush()
-
-
-@final
-class FatalTextFilter:
-    """Keeps the text that Node prints when it dies out of the logs.
-
-    The text is told from the program's own output only when the process is gone: lines from the
-    first that looks like it are held until `finish`.
-    """
-
-    __slots__ = ("_admit", "_held")
-
-    def __init__(self, admit: Callable[[str], None]) -> None:
-        self._admit = admit
-        self._held: list[str] = []
-
-    def feed(self, line: str) -> None:
-        """Take one line of stderr."""
-        if not self._held:
-            # The dump begins with an empty line, so an empty one waits for what follows.
-            if line and not _DUMP_START.match(line):
-                self._admit(line)
-                return
-        elif self._held == [""] and not _DUMP_START.match(line):
-            self._held.clear()
-            self._admit("")
-            self.feed(line)
-            return
-        if len(self._held) < MAX_DUMP_LINES:
-            self._held.append(line)
-        else:
-            self.finish(crashed=False)
-            self.feed(line)
-
-    def finish(self, *, crashed: bool) -> str | None:
-        """Return the fatal text of a crashed process; otherwise the held lines were output."""
-        held, self._held = self._held, []
-        if crashed and held and held != [""]:
-            return "\n".join(held)
-        for line in held:
-            self._admit(line)
-        return None

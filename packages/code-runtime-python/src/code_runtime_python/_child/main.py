@@ -1,0 +1,247 @@
+"""The life of one child: boot frame, limits, run frame, the program, one `done`, a short end.
+
+    host -> boot       limits and namespaces
+         <- boot-ack   they are in force
+    host -> run        the program's text
+         <- log, call  while it runs; replies come in between
+         <- done       its value or failure; nothing after it counts
+
+`serve` is the one entry. It runs in a fresh process, spawned or forked, and ends that process.
+
+The program can rebind whatever it can reach. So all that decides the outcome was looked up when
+these modules were imported, and the value is checked, spelled and sent in the very step in which
+the program returns, without another turn of the event loop.
+
+Standard library only, CPython 3.10 or later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import io
+import os
+import sys
+from os import _exit, getpid
+from selectors import PollSelector
+from types import ModuleType
+from typing import NoReturn
+
+from .bindings import Calls, Member, build_namespaces, unawaited_report
+from .channel import Channel
+from .ending import leave
+from .inbound import FrameError, read_boot, read_run
+from .limits import LimitError, apply_limits, check_cpu
+from .lossless import LosslessJsonError, encode, measure
+from .program import compile_program, fresh_main
+from .streams import Output, Stream
+from .traceback import register_source, render
+from .wire import Boot, DoneKind, encode_boot_ack, encode_done_error, fit_message
+
+_LOWEST_FREE_FD = 32  # the loop's own descriptors come after the numbers that programs guess
+_RECURSION_LIMIT = 1_000
+_NO_VALUE = b'{"type":"done"}\n'
+_HINTS = {
+    "asyncio.run() cannot be called from a running event loop": (
+        "The program already runs in an event loop: write `await main()` at its top level"
+    ),
+}
+
+_set_recursion_limit = sys.setrecursionlimit
+
+
+def serve(fd: int) -> NoReturn:
+    """Serve one run on a socket, and end the process.
+
+    Args:
+        fd: The socket; it is moved to a private descriptor.
+    """
+    try:
+        channel = Channel(fd)
+        loop = _new_loop()
+        boot = _read_boot(channel)
+        run = _Run(channel, loop, boot)
+    except FrameError as error:
+        os.write(2, f"{error}\n".encode("utf-8", "backslashreplace"))
+        _exit(1)
+    run.serve()
+
+
+def _read_boot(channel: Channel) -> Boot:
+    line = channel.read_line()
+    if line is None:
+        _exit(1)  # nobody wants this process any more
+    return read_boot(line)
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """Make the loop: on poll, which shares nothing with a forked copy as epoll does."""
+    fillers = []
+    while not fillers or fillers[-1] < _LOWEST_FREE_FD:
+        fillers.append(os.open(os.devnull, os.O_RDONLY) if not fillers else os.dup(fillers[0]))
+    try:
+        return asyncio.SelectorEventLoop(PollSelector())
+    finally:
+        for number in fillers:
+            os.close(number)
+
+
+class _Run:
+    """One program and its outcome."""
+
+    def __init__(self, channel: Channel, loop: asyncio.AbstractEventLoop, boot: Boot) -> None:
+        self._channel = channel
+        self._loop = loop
+        self._boot = boot
+        self._source = ""
+        self._members: list[Member] = []
+        self._cpu_seconds = boot["cpuSeconds"]
+        self._output = Output(channel, boot["maxLogBytes"])
+        self._streams = (Stream(self._output, 1), Stream(self._output, 2))
+        self._native: tuple[object, ...] = ()
+
+    def serve(self) -> NoReturn:
+        """Go through the whole life of the child."""
+        try:
+            self._cpu_seconds = apply_limits(self._boot)
+        except (LimitError, OSError, ValueError) as error:
+            message = str(error) if isinstance(error, LimitError) else (
+                f"Cannot set the limits of the program: {error}"
+            )
+            self._send_failure("exception", message)
+            _exit(1)
+        calls = Calls(self._channel, self._loop)
+        scope, self._members = build_namespaces(calls, self._boot["namespaces"])
+        module = fresh_main(scope)
+        self._replace_streams()
+        self._channel.send(encode_boot_ack())
+        line = self._channel.read_line()
+        if line is None:
+            _exit(1)
+        self._source = read_run(line)["program"]
+        self._connect(calls)
+        self._execute(module)
+        leave(self._channel, self._loop, self._flush_native)
+
+    def _connect(self, calls: Calls) -> None:
+        loop, channel = self._loop, self._channel
+        fd = channel.fd
+        loop.add_reader(fd, calls.receive)
+        channel.on_input = lambda: loop.call_soon_threadsafe(calls.deliver)
+        channel.on_leave = lambda: loop.remove_reader(fd)
+
+    def _replace_streams(self) -> None:
+        sys.argv = [""]
+        for name, fd, stream in zip(("stdout", "stderr"), (1, 2), self._streams):
+            # Unbuffered below, so that nothing written there is lost when the process is killed.
+            native = io.TextIOWrapper(
+                io.FileIO(fd, "w", closefd=False),  # type: ignore[type-var]
+                encoding="utf-8",
+                errors="backslashreplace",
+                write_through=True,
+            )
+            self._native += (native,)
+            setattr(sys, f"__{name}__", native)
+            setattr(sys, name, stream)
+
+    # The program
+
+    def _execute(self, module: ModuleType) -> None:
+        try:
+            register_source(self._source)
+            program = compile_program(self._source, module)
+        except BaseException as error:
+            self._fail(error)
+            return
+        try:
+            asyncio.set_event_loop(self._loop)
+            task = self._loop.create_task(self._supervise(program))
+            self._loop.run_until_complete(task)
+        except BaseException as error:
+            # A task or a signal handler has stopped the loop: SystemExit, KeyboardInterrupt, stop().
+            if not self._channel.done:
+                self._fail(self._explain(error, task))
+        if not self._channel.done:
+            self._fail(RuntimeError("the program's event loop ended before the program"))
+
+    async def _supervise(self, program) -> None:  # type: ignore[no-untyped-def]
+        try:
+            outcome = await program()
+        except BaseException as error:
+            self._fail(error)
+        else:
+            self._complete(outcome)
+
+    @staticmethod
+    def _explain(error: BaseException, task: asyncio.Task[None]) -> BaseException:
+        stopped = type(error) is RuntimeError and not task.done()
+        if stopped and error.args == ("Event loop stopped before Future completed.",):
+            return RuntimeError("the event loop was stopped before the program ended")
+        return error
+
+    # The outcome
+
+    def _complete(self, outcome: tuple[object] | None) -> None:
+        try:
+            self._settle()
+            if outcome is None:
+                self._channel.send(_NO_VALUE, last=True)
+                return
+            limit = self._boot["maxValueBytes"]
+            text = encode(outcome[0]) if measure(outcome[0], limit) is not None else None
+        except LosslessJsonError as error:
+            self._send_failure("invalid-output", f"The value must be lossless JSON: {error}")
+        except BaseException as error:
+            self._fail(error)
+        else:
+            if text is None or len(text) > limit:
+                self._send_failure("output-limit", f"Value is larger than {limit} bytes")
+            else:
+                self._channel.send(b'{"type":"done","value":', text, b"}\n", last=True)
+
+    def _fail(self, error: BaseException) -> None:
+        try:
+            self._settle()
+            text = render(error, self._source)
+            for sign, hint in _HINTS.items():
+                if sign in text:
+                    text = f"{text}\n{hint}"
+            self._send_failure("exception", text)
+        except BaseException:
+            self._send_failure("exception", "The program failed, and so did showing its exception")
+
+    def _send_failure(self, kind: DoneKind, message: str) -> None:
+        limit = self._boot["maxValueBytes"]
+        # A code point costs a byte at least, so what is cut here would not fit anyway.
+        message = message[: limit + 1].encode("utf-8", "replace").decode()
+        self._channel.send(encode_done_error(kind, fit_message(message, limit)), last=True)
+
+    def _settle(self) -> None:
+        """Send what was printed, and enforce the budget of CPU time, before the outcome."""
+        if self._channel.owner != getpid():
+            return
+        _set_recursion_limit(_RECURSION_LIMIT)
+        self._flush_wrapped()
+        for stream in self._streams:
+            stream.buffer.finish()
+        self._output.settle()
+        self._flush_native()
+        for report in unawaited_report(self._members):
+            self._output.write(self._streams[1]._line, f"{report}\n")
+        check_cpu(self._cpu_seconds)
+
+    def _flush_wrapped(self) -> None:
+        """Flush what the program has put in the place of its streams, around them for example."""
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                if stream is not None and stream not in self._streams:
+                    stream.flush()
+            except BaseException:
+                continue
+
+    def _flush_native(self) -> None:
+        for stream in (*self._native, sys.__stdout__, sys.__stderr__):
+            try:
+                stream.flush()  # type: ignore[attr-defined]
+            except BaseException:
+                continue

@@ -1,0 +1,196 @@
+"""The configuration of the Python provider, validated at load.
+
+Source: docs/reference/configuration.md; the order of checks and the ranges follow PY-001 to PY-020.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Final, Literal
+
+from code_runtime._errors import ConfigError
+from code_runtime._text import describe
+
+from ._child.wire import ENVELOPE_BYTES, MAX_FRAME_BYTES, MIN_LOG_BYTES
+
+OWNER: Final = "PythonCodeRuntime"
+MAX_TIMER_MS: Final = 2_147_483_647
+MAX_SAFE: Final = 2**53 - 1
+MEBIBYTE: Final = 1_048_576
+# What a bare interpreter maps before any program, and what a budget's text may take as objects, copies and
+# escapes at once: the address space must hold both.
+BASELINE_BYTES: Final = 64 * MEBIBYTE
+EXPANSION: Final = 12
+# After the grace a killed process still has to be reaped.
+REAP_MS: Final = 2_000
+StartMethod = Literal["zygote", "spawn"]
+
+_NUMBERS: Final = (
+    "cpu_seconds",
+    "max_wall_ms",
+    "address_space_mb",
+    "memory_mb",
+    "max_log_bytes",
+    "max_value_bytes",
+    "grace_ms",
+)
+_OPTIONAL: Final = ("max_wall_ms",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonConfig:
+    """Budgets and pool sizes of one provider.
+
+    Units: `_ms` milliseconds, `_seconds` seconds, `_mb` mebibytes, `_bytes` bytes.
+
+    Args:
+        cpu_seconds: Processor time of the program's process.
+        max_wall_ms: Time from the assignment of the run to its end; never pauses; None for no limit.
+        memory_mb: Anonymous and shared memory of the program and everything that it started.
+        address_space_mb: Address space of the process, the backstop for a burst between two samples of
+            `memory_mb`. Threads and numpy reserve far more than they use, so it is large.
+        max_log_bytes: Logs, as a JSON list; further ones are dropped behind one marker.
+        max_value_bytes: The value, as JSON text; a larger one fails the run.
+        grace_ms: From the polite to the hard end of a process that does not leave by itself.
+        binding_grace_ms: How long `run` waits for cancelled binding calls before it returns.
+        max_concurrent_runs: Runs at once, None for no limit; further ones wait.
+        spare_hosts: Idle processes that are kept ready.
+        python_bin: CPython 3.10 or later; None is the host's own interpreter.
+        start_method: `zygote` forks each process from an interpreter that has imported what the runtime
+            needs; `spawn` starts an interpreter for each. None takes the zygote where there is one.
+        preload: Modules that the zygote imports once for all programs.
+
+    Raises:
+        ConfigError: a field is of the wrong type or out of its range; the message names it.
+    """
+
+    cpu_seconds: int = 60
+    max_wall_ms: float | None = 600_000
+    memory_mb: float = 512
+    address_space_mb: float = 4_096
+    max_log_bytes: int = 8_388_608
+    max_value_bytes: int = 8_388_608
+    grace_ms: float = 3_000
+    binding_grace_ms: float = 5_000
+    max_concurrent_runs: int | None = 32
+    spare_hosts: int = 1
+    python_bin: str | None = None
+    start_method: StartMethod | None = None
+    preload: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in _NUMBERS:
+            value = getattr(self, name)
+            if not (value is None and name in _OPTIONAL):
+                _positive(name, value, optional=name in _OPTIONAL)
+        _integer("cpu_seconds", self.cpu_seconds, 1, MAX_SAFE - 1)
+        self._check_address_space()
+        if self.python_bin is not None:
+            _check_path("python_bin", self.python_bin)
+        if self.max_wall_ms is not None:
+            _at_most("max_wall_ms", self.max_wall_ms, MAX_TIMER_MS, "ms")
+        _at_most("grace_ms", self.grace_ms, MAX_TIMER_MS - REAP_MS, "ms")
+        self._check_budget("max_log_bytes", self.max_log_bytes, MIN_LOG_BYTES)
+        self._check_budget("max_value_bytes", self.max_value_bytes, 1)
+        self._check_rest()
+
+    @classmethod
+    def from_mapping(cls, config: object) -> PythonConfig:
+        """Build the configuration from what `ctx.plugin` was given.
+
+        Raises:
+            ConfigError: not a mapping, an unknown field, or a bad value.
+        """
+        if config is None:
+            return cls()
+        if isinstance(config, cls):
+            return config
+        if not isinstance(config, Mapping):
+            raise _refuse("config", config, "a mapping of field names, PythonConfig or None")
+        known = {field.name for field in fields(cls)}
+        for name in config:
+            if name not in known:
+                raise _refuse("config", name, f"one of the fields {', '.join(sorted(known))}")
+        return cls(**config)
+
+    @property
+    def address_space_bytes(self) -> int:
+        """`address_space_mb` in bytes."""
+        return int(self.address_space_mb * MEBIBYTE)
+
+    @property
+    def memory_bytes(self) -> int:
+        """`memory_mb` in bytes."""
+        return int(self.memory_mb * MEBIBYTE)
+
+    def _check_address_space(self) -> None:
+        size_bytes = self.address_space_mb * MEBIBYTE
+        if size_bytes > MAX_SAFE:
+            raise _refuse(
+                "address_space_mb", self.address_space_mb, f"at most {MAX_SAFE // MEBIBYTE} MiB"
+            )
+        if size_bytes <= BASELINE_BYTES:
+            raise _refuse(
+                "address_space_mb",
+                self.address_space_mb,
+                f"more than {BASELINE_BYTES // MEBIBYTE} MiB, what an interpreter needs for itself "
+                f"({BASELINE_BYTES} bytes)",
+            )
+
+    def _check_budget(self, name: str, value: object, least: int) -> None:
+        size_bytes = _integer(name, value, least, MAX_FRAME_BYTES - ENVELOPE_BYTES)
+        room_bytes = self.address_space_bytes - BASELINE_BYTES
+        if size_bytes * EXPANSION >= room_bytes:
+            largest = math.ceil(room_bytes / EXPANSION) - 1
+            raise _refuse(
+                name,
+                value,
+                f"at most {largest} bytes beside address_space_mb {self.address_space_mb:g}: text of "
+                f"that size may take {EXPANSION} times as much in the process",
+            )
+
+    def _check_rest(self) -> None:
+        grace_ms = self.binding_grace_ms
+        if type(grace_ms) not in (int, float) or not 0 <= grace_ms <= MAX_TIMER_MS:
+            raise _refuse("binding_grace_ms", grace_ms, f"a number from 0 to {MAX_TIMER_MS}")
+        if self.max_concurrent_runs is not None:
+            _integer("max_concurrent_runs", self.max_concurrent_runs, 1, MAX_SAFE)
+        _integer("spare_hosts", self.spare_hosts, 1, MAX_SAFE)
+        if self.start_method not in ("zygote", "spawn", None):
+            raise _refuse("start_method", self.start_method, "'zygote', 'spawn' or None")
+        modules = self.preload
+        if not isinstance(modules, (list, tuple)) or not all(
+            type(name) is str and all(part.isidentifier() for part in name.split("."))
+            for name in modules
+        ):
+            raise _refuse("preload", modules, "a list of module names")
+        object.__setattr__(self, "preload", tuple(modules))
+        if modules and self.start_method == "spawn":
+            raise _refuse("preload", modules, "nothing with start_method 'spawn'")
+
+
+def _refuse(name: str, value: object, expected: str) -> ConfigError:
+    return ConfigError(OWNER, name, describe(value), expected)
+
+
+def _positive(name: str, value: object, *, optional: bool) -> None:
+    if type(value) not in (int, float) or not 0 < value < math.inf:  # type: ignore[operator]
+        raise _refuse(name, value, "a positive number" + (" or None" if optional else ""))
+
+
+def _integer(name: str, value: object, least: int, most: int) -> int:
+    if type(value) is not int or not least <= value <= most:
+        raise _refuse(name, value, f"an integer from {least} to {most}")
+    return value
+
+
+def _at_most(name: str, value: float, most: int, unit: str) -> None:
+    if value > most:
+        raise _refuse(name, value, f"at most {most} {unit}, the longest delay of a timer")
+
+
+def _check_path(name: str, value: object) -> None:
+    if type(value) is not str or not value or "\0" in value:
+        raise _refuse(name, value, "a path or None")

@@ -1,0 +1,5 @@
+"""Ends the interpreter that imports it."""
+
+import sys
+
+sys.exit(3)

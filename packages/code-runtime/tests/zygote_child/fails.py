@@ -1,0 +1,3 @@
+"""Cannot be imported."""
+
+raise ValueError("line one\nline two")

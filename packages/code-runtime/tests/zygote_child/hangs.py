@@ -1,0 +1,5 @@
+"""Takes longer to import than any test runs."""
+
+import time
+
+time.sleep(100)
