@@ -153,7 +153,10 @@ async def test_a_member_that_is_no_function_is_unknown_when_called(run: Run) -> 
     ("program", "caret", "advice"),
     [
         pytest.param(
-            "return await tools.fetch(1)", 20, "tools has no member fetch; declared: a, b", id="typo"
+            "return await tools.fetch(1)",
+            20,
+            "tools has no member fetch; declared: a, b",
+            id="typo",
         ),
         pytest.param(
             "return await tools.toString()",
@@ -280,7 +283,7 @@ async def test_a_forged_argument_reaches_no_function(runtime: CodeRuntime, argum
     recorder = Recorder()
     result = await runtime.run(
         build_request(
-            FORGE + f"call(7, '[\"tools\",\"take\"]', {argument!r}); return 1", {"take": recorder}
+            FORGE + f'call(7, \'["tools","take"]\', {argument!r}); return 1', {"take": recorder}
         )
     )
     assert (result.value, recorder.seen) == (1, [])

@@ -131,7 +131,7 @@ def test_vocabulary_is_frozen_and_slotted(make: Callable[[], object]) -> None:
         pytest.param(
             lambda: CodeRunRequest("", on_log=[]),  # type: ignore[arg-type]
             "Cannot build CodeRunRequest: on_log is list, "
-            "expected a function of one string, or None",
+            "expected a plain function of one string, or None",
             id="on-log",
         ),
         pytest.param(

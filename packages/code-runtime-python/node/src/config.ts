@@ -96,7 +96,8 @@ export function checkConfig(
   platform: string = process.platform,
   heapLimitBytes: number = getHeapStatistics().heap_size_limit,
 ): CheckedConfig {
-  if (platform === "win32") throw new ConfigError("platform", "win32", "Linux, macOS or another Unix");
+  if (platform === "win32")
+    throw new ConfigError("platform", "win32", "Linux, macOS or another Unix");
   if (typeof config !== "object" || config === null) {
     throw new ConfigError("config", describe(config), "an object of fields");
   }
@@ -145,13 +146,20 @@ function checkNumbers(config: { readonly [Key in keyof typeof DEFAULTS]?: unknow
     }
   }
   const { bindingGraceMs, maxConcurrentRuns, cpuSeconds } = config;
-  if (typeof bindingGraceMs !== "number" || !(bindingGraceMs >= 0 && bindingGraceMs <= MAX_TIMER_MS)) {
+  if (
+    typeof bindingGraceMs !== "number" ||
+    !(bindingGraceMs >= 0 && bindingGraceMs <= MAX_TIMER_MS)
+  ) {
     const expected = `a number from 0 to ${MAX_TIMER_MS} ms`;
     throw new ConfigError("bindingGraceMs", describe(bindingGraceMs), expected);
   }
   const isCount = Number.isSafeInteger(maxConcurrentRuns) && (maxConcurrentRuns as number) >= 1;
   if (maxConcurrentRuns !== Number.POSITIVE_INFINITY && !isCount) {
-    throw new ConfigError("maxConcurrentRuns", describe(maxConcurrentRuns), "an integer from 1, or null");
+    throw new ConfigError(
+      "maxConcurrentRuns",
+      describe(maxConcurrentRuns),
+      "an integer from 1, or null",
+    );
   }
   // The hard limit is a second more, and must be exact too.
   if (!Number.isSafeInteger(cpuSeconds) || !Number.isSafeInteger((cpuSeconds as number) + 1)) {
@@ -172,7 +180,11 @@ function checkAddressSpace(addressSpaceMb: number): number {
 
 function checkPythonBin(pythonBin: unknown): void {
   if (typeof pythonBin !== "string" || pythonBin === "" || pythonBin.includes("\0")) {
-    throw new ConfigError("pythonBin", describe(pythonBin), "a name or path, not empty, without NUL");
+    throw new ConfigError(
+      "pythonBin",
+      describe(pythonBin),
+      "a name or path, not empty, without NUL",
+    );
   }
 }
 
@@ -186,7 +198,8 @@ function checkTimes({ maxWallMs, graceMs }: { maxWallMs: number; graceMs: number
 }
 
 function checkBudget(name: "maxLogBytes" | "maxValueBytes", value: number, cap: number): void {
-  if (!Number.isSafeInteger(value)) throw new ConfigError(name, `${value}`, "an exact integer of bytes");
+  if (!Number.isSafeInteger(value))
+    throw new ConfigError(name, `${value}`, "an exact integer of bytes");
   if (value > cap - ENVELOPE_BYTES) {
     const expected = `at most ${cap - ENVELOPE_BYTES} bytes, what the longest frame leaves`;
     throw new ConfigError(name, `${value}`, expected);

@@ -21,7 +21,10 @@ const MIN_MINOR = 10;
  * @returns An absolute path of an executable regular file.
  * @throws ConfigError when there is none.
  */
-export function resolveInterpreter(pythonBin: string, path: string = process.env.PATH ?? ""): string {
+export function resolveInterpreter(
+  pythonBin: string,
+  path: string = process.env.PATH ?? "",
+): string {
   if (pythonBin.includes("/")) {
     const absolute = resolve(pythonBin);
     if (isExecutableFile(absolute)) return absolute;
@@ -54,7 +57,11 @@ export async function probeInterpreter(path: string, timeoutMs: number = PROBE_M
   const answer = await ask(path, timeoutMs);
   const match = /^(\S+) (\d+) (\d+) (\d+)$/.exec(answer.trim());
   if (match === null) {
-    throw new ConfigError("pythonBin", describe(path), "an interpreter that reports a CPython version");
+    throw new ConfigError(
+      "pythonBin",
+      describe(path),
+      "an interpreter that reports a CPython version",
+    );
   }
   const [, implementation = "", major = "", minor = "", patch = ""] = match;
   if (implementation !== "cpython") {
@@ -68,7 +75,11 @@ export async function probeInterpreter(path: string, timeoutMs: number = PROBE_M
 
 async function ask(path: string, timeoutMs: number): Promise<string> {
   const failed = (why: string): ConfigError =>
-    new ConfigError("pythonBin", `${describe(path)}, whose version probe failed (${why})`, "CPython");
+    new ConfigError(
+      "pythonBin",
+      `${describe(path)}, whose version probe failed (${why})`,
+      "CPython",
+    );
   return await new Promise((done, fail) => {
     let child: ChildProcess;
     try {

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Final, final
 
-MAX_DUMP_LINES: Final = 200
+MAX_DUMP_CHARS: Final = 262_144
 
 # How V8 and Node begin the text of a fatal error; it belongs to the failure, not to the logs.
 _DUMP_START: Final = re.compile(
@@ -22,11 +22,12 @@ class FatalTextFilter:
     first that looks like it are held until `finish`.
     """
 
-    __slots__ = ("_admit", "_held")
+    __slots__ = ("_admit", "_held", "_held_chars")
 
     def __init__(self, admit: Callable[[str], None]) -> None:
         self._admit = admit
         self._held: list[str] = []
+        self._held_chars = 0
 
     def feed(self, line: str) -> None:
         """Take one line of stderr."""
@@ -37,18 +38,20 @@ class FatalTextFilter:
                 return
         elif self._held == [""] and not _DUMP_START.match(line):
             self._held.clear()
+            self._held_chars = 0
             self._admit("")
             self.feed(line)
             return
-        if len(self._held) < MAX_DUMP_LINES:
+        if self._held_chars + len(line) <= MAX_DUMP_CHARS:
             self._held.append(line)
+            self._held_chars += len(line) + 1
         else:
             self.finish(crashed=False)
-            self.feed(line)
+            self._admit(line)
 
     def finish(self, *, crashed: bool) -> str | None:
         """Return the fatal text of a crashed process; otherwise the held lines were output."""
-        held, self._held = self._held, []
+        held, self._held, self._held_chars = self._held, [], 0
         if crashed and held and held != [""]:
             return "\n".join(held)
         for line in held:

@@ -17,7 +17,7 @@ import signal
 import socket
 import struct
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
@@ -31,7 +31,7 @@ from code_runtime._execution._pool import HostBootError
 from code_runtime._execution._sender import PacedSender
 from code_runtime._execution._wardens import WardenKeeper
 from code_runtime._execution._workspace import RunDirectories
-from code_runtime._guarded import ExitStatus, GuardedProcess, GuardError
+from code_runtime._guarded import ExitStatus, GuardedProcess, GuardError, ProgramStartError
 
 from . import _frames as frames
 from ._config import WorkerThreadConfig
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 HOST_SCRIPT: Final = Path(__file__).parent / "_js" / "host.mjs"
 # A worker boots in 25 ms of CPU; a minute is a machine that does not work.
 BOOT_TIMEOUT_S: Final = 60
+WORKER_TIMEOUT_S: Final = 10
 # After a clean end the worker only has to be torn down; one that is stuck in native code is killed.
 FINISH_TIMEOUT_S: Final = 0.5
 # A killed process leaves its sockets at once; a reader that still waits is cut off.
@@ -214,11 +215,17 @@ class NodeHost:
         self._hello = anyio.Event()
         self.worker_exit = None
         self._worker_nonce = secrets.token_bytes(16)
-        try:
-            self._directory = self._directories.create()
-            listener, address = _listen(self._directories.path)
-        except OSError as error:
-            raise HostBootError(str(error)) from error
+        with anyio.move_on_after(WORKER_TIMEOUT_S):
+            try:
+                self._directory = self._directories.create()
+                await self._boot_worker()
+            except OSError as error:
+                raise HostBootError(self._retired or str(error)) from error
+        if not self._hello.is_set():
+            raise HostBootError(self._boot_failure())
+
+    async def _boot_worker(self) -> None:
+        listener, address = _listen(self._directories.path)
         try:
             with anyio.CancelScope() as self._booting:
                 await self._send_control(
@@ -232,16 +239,12 @@ class NodeHost:
                 assert self._task_group is not None
                 self._task_group.start_soon(self._read_worker, self._worker)
                 await self._hello.wait()
-        except OSError as error:
-            raise HostBootError(self._retired or str(error)) from error
         finally:
             self._booting = None
             listener.close()
             if not address.startswith(b"\0"):
                 with suppress(OSError):
                     os.unlink(address)
-        if not self._hello.is_set():
-            raise HostBootError(self._boot_failure())
 
     async def begin(self, session: RunSession, program: bytes) -> None:
         """Hand the program of a run to the process.
@@ -280,8 +283,8 @@ class NodeHost:
             self.process.watch(None)
             assert self._stdout is not None
             assert self._stderr is not None
-            self._stdout.drain()
-            self._stderr.drain()
+            await self._stdout.drain()
+            await self._stderr.drain()
             self._stderr_filter.finish(crashed=False)
             if self._worker is not None:
                 self._worker.close()
@@ -306,7 +309,8 @@ class NodeHost:
             self._task_group.cancel_scope.cancel()
         status = await self.process.wait_exit()
         # The text that Node prints when it dies; of a process that did not crash it is output.
-        self.fatal_text = self._stderr_filter.finish(crashed=status.signal in _CRASH_SIGNALS)
+        fatal_text = self._stderr_filter.finish(crashed=status.signal in _CRASH_SIGNALS)
+        self.fatal_text = self.fatal_text or fatal_text
         await self._drop_directory()
         return status
 
@@ -336,34 +340,44 @@ class NodeHost:
         if self._retired is not None:
             return self._retired
         if detail is None:
-            return "the Node process ended before its worker was up"
+            return f"no worker within {WORKER_TIMEOUT_S} s"
         return detail.error or f"the worker ended with code {detail.exit_code}"
 
     async def _start_process(self) -> None:
-        ours, theirs = socket.socketpair()
-        out_read, out_write = os.pipe()
-        err_read, err_write = os.pipe()
+        with ExitStack() as theirs:
+            try:
+                control = self._open_descriptors(theirs)
+                warden = await self._wardens.current()
+                self._process = await warden.spawn(
+                    [self._node.path, *self._node.flags, str(HOST_SCRIPT)],
+                    env=_environment(),
+                    cwd="/",
+                    stdout_fd=control[1],
+                    stderr_fd=control[2],
+                    control_fd=control[0],
+                )
+            except ProgramStartError as error:
+                # The text may reach a model, so no path is in it; `code-runtime doctor` shows that.
+                reason = f"Node cannot be started: {os.strerror(error.errno)}"
+                raise HostBootError(reason) from error
+            except (GuardError, OSError) as error:
+                raise HostBootError(str(error)) from error
+
+    def _open_descriptors(self, theirs: ExitStack) -> tuple[int, int, int]:
+        """Open our ends of the control socket and the pipes; return the ends for the process."""
+        ours, control = socket.socketpair()
+        theirs.callback(control.close)
         self._control = StreamChannel(ours, FrameReader().feed)
-        self._stdout = OutputPipe(out_read, self._admit, self._room_bytes)
-        self._stderr = OutputPipe(err_read, self._stderr_filter.feed, self._room_bytes)
-        try:
-            warden = await self._wardens.current()
-            self._process = await warden.spawn(
-                [self._node.path, *self._node.flags, str(HOST_SCRIPT)],
-                env=_environment(),
-                cwd=self._directories.path,
-                stdout_fd=out_write,
-                stderr_fd=err_write,
-                control_fd=theirs.fileno(),
-            )
-        except OSError as error:
-            raise HostBootError(f"{self._node.path}: {error.strerror or error}") from error
-        except GuardError as error:
-            raise HostBootError(str(error)) from error
-        finally:
-            theirs.close()
-            os.close(out_write)
-            os.close(err_write)
+        pipes = []
+        for _ in range(2):
+            read, write = os.pipe()
+            theirs.callback(os.close, write)
+            pipes.append((read, write))
+            if len(pipes) == 1:
+                self._stdout = OutputPipe(read, self._admit, self._room_bytes)
+            else:
+                self._stderr = OutputPipe(read, self._stderr_filter.feed, self._room_bytes)
+        return control.fileno(), pipes[0][1], pipes[1][1]
 
     async def _send_control(self, kind: int, *fields: int | bool | bytes) -> None:
         if self._control is None:
@@ -399,6 +413,12 @@ class NodeHost:
         if self._session is not None:
             self._session.on_lost("the worker closed its socket")
 
+    async def _outlast_worker(self, session: RunSession) -> None:
+        """Settle the run of a worker that is gone, even if a child keeps its socket open."""
+        with anyio.move_on_after(LOSS_TIMEOUT_S):
+            await self._worker_closed.wait()
+        session.on_lost("the worker ended")
+
     async def _pause(self) -> None:
         if self._session is not None and self._session.saturated:
             await self._session.wait_for_room()
@@ -421,6 +441,8 @@ class NodeHost:
                 self._booting.cancel()
             elif session is None:
                 self._fail("the spare worker ended")
+            elif self._task_group is not None:
+                self._task_group.start_soon(self._outlast_worker, session)
         elif session is not None and fields and fields[0] == self.run_count:
             if kind == frames.BUSY:
                 session.on_busy(fields[1])
@@ -482,7 +504,7 @@ def _listen(folder: str) -> tuple[socket.socket, bytes]:
     try:
         listener.setblocking(False)
         listener.bind(address)
-        listener.listen(8)
+        listener.listen(4096)  # strangers may crowd in; each is turned away
     except OSError:
         listener.close()
         raise

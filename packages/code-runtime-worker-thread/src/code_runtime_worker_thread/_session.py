@@ -11,12 +11,13 @@ import anyio.abc
 import anyio.to_thread
 
 from code_runtime._execution._calls import INLINE_BYTES, CallDesk
+from code_runtime._execution._cputime import cpu_time_s
 from code_runtime._execution._journal import Journal
 from code_runtime._execution._logs import LogBook, LogObserver
 from code_runtime._execution._settlement import Completed, Failed, Lost, Settlement
 from code_runtime._guarded import ExitStatus, GuardError
 from code_runtime._ledger import OutputLedger
-from code_runtime._lossless import LosslessJsonError, decode, encode
+from code_runtime._lossless import LosslessJsonError, decode, encode, measure
 from code_runtime._text import shorten
 from code_runtime._vocabulary import CodeRunFailure, CodeRunRequest, CodeRunResult, FailureKind
 
@@ -38,6 +39,11 @@ _CLAIMABLE: Final[dict[bytes, FailureKind]] = {
 # starved, or tampered with) leaves the worker busy for all that Python knows.
 NO_VALUE: Final = b""
 SILENCE_S: Final = 1.0
+# How long a process may take to answer that it has prepared a program, and more for each MiB of it.
+ANSWER_S: Final = 2.0
+# Garbage collection and compilation run on threads beside the worker's; honest programs stay below.
+CPU_FACTOR: Final = 4
+CPU_SLACK_S: Final = 1.0
 MAX_NAME_CHARS: Final = 1_024
 
 
@@ -86,7 +92,7 @@ class RunSession:
         }
         self._busy_s = 0.0
         self._busy_seen_s = time.monotonic()
-        self._drains = False
+        self._cpu_at_start_s = cpu_time_s(host.process.pid)
         self.running = False
         self._binding_fault: BaseException | None = None
         self._status: ExitStatus | None = None
@@ -95,6 +101,11 @@ class RunSession:
     def fault(self) -> BaseException | None:
         """What a binding raised that is no `Exception`, or else what `on_log` raised."""
         return self._binding_fault or self._observer.fault
+
+    @property
+    def has_run(self) -> bool:
+        """Whether anything of the program may have run, or has been refused."""
+        return self.running
 
     @property
     def room_bytes(self) -> int:
@@ -116,17 +127,23 @@ class RunSession:
             await self._host.begin(self, self._program)
         except OSError:
             self.on_lost("the Node process ended before the program started")
+        except ProtocolError as error:
+            self._settlement.decide(Failed("exception", str(error)))
 
     async def watch(self) -> None:
         """Count a main thread that says nothing as busy, until the run is settled."""
         compute_ms = self._config.compute_ms
-        if compute_ms is None:
-            return
+        answer_s = ANSWER_S + len(self._program) / 1_048_576
         while True:
             await anyio.sleep(SILENCE_S)
             silent_s = time.monotonic() - self._busy_seen_s
-            if silent_s > SILENCE_S:
-                self._check_busy(self._busy_s + silent_s, compute_ms)
+            if not self.has_run:
+                if silent_s > answer_s:
+                    self.on_lost("the Node process does not answer")
+            elif compute_ms is not None:
+                if silent_s > SILENCE_S:
+                    self._check_busy(self._busy_s + silent_s, compute_ms)
+                self._check_cpu(compute_ms)
 
     def on_prepared(self, prepared: bytes) -> None:
         """The program is stripped: start it in the worker."""
@@ -286,7 +303,9 @@ class RunSession:
         )
 
     def _on_log_frame(self, text: bytes) -> None:
-        entry = _decode_string(text)
+        # The worker cuts its own entries: what is far above the room is forged, read a part only.
+        most = 6 * self._ledger.remaining_bytes + 64
+        entry = _decode_string(text) if len(text) <= most else _decode_start(text[:most])
         if entry is not None and not self._logs.admit(entry):
             self._end_for_limit()
 
@@ -298,6 +317,18 @@ class RunSession:
         if busy_s * 1000 > compute_ms:
             self._settlement.decide(
                 Failed("timeout", f"compute budget exceeded: {compute_ms:g} ms of busy time")
+            )
+
+    def _check_cpu(self, compute_ms: float) -> None:
+        """Bound what the event loop does not meter, or a program hides: by the kernel's clock."""
+        used_s = cpu_time_s(self._host.process.pid) - self._cpu_at_start_s
+        if used_s > CPU_FACTOR * compute_ms / 1000 + CPU_SLACK_S:
+            self._settlement.decide(
+                Failed(
+                    "timeout",
+                    f"compute budget exceeded: {compute_ms:g} ms of busy time "
+                    f"({used_s:.1f} s of processor time in all threads)",
+                )
             )
 
     def _on_binding_fault(self, error: BaseException) -> None:
@@ -336,8 +367,6 @@ def _explain(lost: Lost, status: ExitStatus | None, host: NodeHost) -> tuple[Fai
 
 def _read_value(text: bytes, room_bytes: int) -> tuple[JsonValue, int | None]:
     """Decode a completion and measure it; the cost is None when it does not fit."""
-    from code_runtime._lossless import measure
-
     value = decode(text)
     return value, measure(value, room_bytes)
 
@@ -376,6 +405,16 @@ def _target_names(target: bytes) -> tuple[str, str]:
         if isinstance(namespace, str) and isinstance(member, str):
             return shorten(namespace, MAX_NAME_CHARS), shorten(member, MAX_NAME_CHARS)
     return "?", "?"
+
+
+def _decode_start(text: bytes) -> str | None:
+    """Return the string that the start of a JSON string holds, without what was cut."""
+    start = text.decode("utf-8", "ignore")
+    for cut in range(6):  # the longest escape has six characters
+        entry = _decode_string((start[: len(start) - cut] + '"').encode("utf-8", "replace"))
+        if entry is not None:
+            return entry
+    return None
 
 
 def _decode_string(text: bytes) -> str | None:

@@ -137,21 +137,21 @@ def _load(name: str, what: str) -> types.ModuleType:
     before = _descriptors()
     _attempt(lambda: importlib.import_module(name), what, "an importable module")
     _check_threads(what)
-    left = _descriptors() - before
+    left = sorted(link for _number, link in _descriptors() - before)
     if left:
         # A program would have another file, or none, under this number.
         raise Unfit(
-            f"{what} leaves {len(left)} descriptors open: {sorted(left)!r}",
+            f"{what} leaves descriptors open, of {left!r}",
             "one that opens none when it is imported",
         )
     return sys.modules[name]
 
 
-def _descriptors() -> set[str]:
+def _descriptors() -> set[tuple[str, str]]:
     found = set()
     for name in os.listdir("/proc/self/fd"):
         try:
-            found.add(f"{name} is {os.readlink(f'/proc/self/fd/{name}')}")
+            found.add((name, os.readlink(f"/proc/self/fd/{name}")))
         except OSError:
             # The one that listed the folder.
             continue
@@ -176,7 +176,7 @@ def _check_threads(what: str) -> None:
     while _thread_count() > 1:
         if time.monotonic() > deadline:
             raise Unfit(
-                f"{what} starts {_thread_count() - 1} threads that a fork does not end",
+                f"{what} leaves {_thread_count() - 1} threads running, which no fork ends",
                 "one that starts none when it is imported",
             )
         time.sleep(0.001)

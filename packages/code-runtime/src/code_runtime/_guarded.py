@@ -354,6 +354,9 @@ class Warden:
                 # Not closed here: the reader waits for it, sees the end, and closes it.
                 with contextlib.suppress(OSError):
                     self._channel.shutdown(socket.SHUT_RDWR)
+        if not self._ready.is_set():
+            # It hangs in an import, and has no programs yet.
+            self.give_up()
         with anyio.move_on_after(_END_S):
             await self._dead.wait()
         self.give_up()

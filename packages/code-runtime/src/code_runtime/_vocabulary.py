@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from inspect import iscoroutinefunction
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, final, get_args
 
@@ -131,8 +132,9 @@ class CodeRunRequest:
         _set(self, "bindings", _bindings(self, self.bindings))
         if not (self.signal is None or isinstance(self.signal, AbortSignal)):
             raise _type_error(self, "signal", self.signal, "AbortSignal or None")
-        if not (self.on_log is None or callable(self.on_log)):
-            raise _type_error(self, "on_log", self.on_log, "a function of one string, or None")
+        if not (self.on_log is None or callable(self.on_log)) or iscoroutinefunction(self.on_log):
+            expected = "a plain function of one string, or None"
+            raise _type_error(self, "on_log", self.on_log, expected)
         _check_wall(self, self.max_wall_ms)
         if type(self.record) is not bool:
             raise _type_error(self, "record", self.record, "bool")

@@ -24,7 +24,7 @@ from threading import RLock
 
 from .wire import READ_BYTES
 
-_PRIVATE_FD = 200  # above what programs count through, below every usual limit of descriptors
+_PRIVATE_FDS = (200, 100, 40)  # above what programs count through, below the usual limits
 _READS_AT_A_TIME = 16  # chunks that one callback of the loop takes in
 _JOIN_BYTES = 65_536  # smaller frames are joined to one write
 
@@ -37,8 +37,7 @@ class Channel:
     """
 
     def __init__(self, fd: int) -> None:
-        self.fd = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _PRIVATE_FD)
-        close(fd)
+        self.fd = _moved(fd)
         set_blocking(self.fd, False)
         self.owner = getpid()
         self.done = False  # whether the last frame was sent, or cannot be sent by this copy
@@ -211,3 +210,15 @@ class Channel:
                 if not chunk:
                     return None
                 self._chunks.append(chunk)
+
+
+def _moved(fd: int) -> int:
+    """Move a descriptor to a high number, as far as the limit of descriptors allows."""
+    for lowest in _PRIVATE_FDS:
+        try:
+            high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, lowest)
+        except OSError:
+            continue
+        close(fd)
+        return high
+    raise OSError(f"Cannot move descriptor {fd}: no number above {_PRIVATE_FDS[-1]} is free")

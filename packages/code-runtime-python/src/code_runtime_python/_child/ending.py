@@ -13,7 +13,6 @@ import asyncio
 import atexit
 import os
 import signal
-import sys
 import threading
 from asyncio import AbstractEventLoop, all_tasks
 from collections.abc import Callable
@@ -27,12 +26,13 @@ WINDOW_S = 0.25
 """How long a program may take to end by itself."""
 
 _exit = os._exit
+_run_exit_functions = atexit._run_exitfuncs
 _set_handler = signal.signal
 _set_timer = signal.setitimer
 
 
 def leave(
-    channel: Channel, loop: AbstractEventLoop, flush: Callable[[], object]
+    channel: Channel, loop: AbstractEventLoop, flush: Callable[[], object], exit_code: int
 ) -> NoReturn:
     """Run what is left of a program, for a short time, and end the process."""
     deadline_s = monotonic() + WINDOW_S
@@ -45,11 +45,11 @@ def leave(
             loop.remove_reader(channel.fd)
         _end_tasks(loop, deadline_s)
         _end_threads(deadline_s)
-        atexit._run_exitfuncs()
+        _run_exit_functions()
         flush()
     except BaseException:
         pass
-    _exit(0)
+    _exit(exit_code)
 
 
 def _end_tasks(loop: AbstractEventLoop, deadline_s: float) -> None:

@@ -18,29 +18,33 @@ Standard library only, CPython 3.10 or later.
 from __future__ import annotations
 
 import asyncio
-import gc
 import io
 import os
 import sys
-from os import _exit, getpid
+from os import _exit
 from selectors import PollSelector
 from types import ModuleType
 from typing import NoReturn
 
+from . import shield
 from .bindings import Calls, Member, build_namespaces, unawaited_report
 from .channel import Channel
 from .ending import leave
 from .inbound import FrameError, read_boot, read_run
 from .limits import LimitError, apply_limits, check_cpu
 from .lossless import LosslessJsonError, encode, measure
-from .program import compile_program, fresh_main
+from .program import LABEL, Program, compile_program, fresh_main
 from .streams import Output, Stream
 from .traceback import register_source, render
 from .wire import Boot, DoneKind, encode_boot_ack, encode_done_error, fit_message
 
 _LOWEST_FREE_FD = 32  # the loop's own descriptors come after the numbers that programs guess
 _RECURSION_LIMIT = 1_000
-_NO_VALUE = b'{"type":"done"}\n'
+_RESERVE_BYTES = 1_048_576  # of address space, freed so that a failure for want of it can be told
+_NOTHING = b'{"type":"done"}\n'
+_UNAWAITED = " without await"
+_UNSHOWN = "The program failed, and so did showing its exception"
+_STOPPED = RuntimeError("the event loop was stopped before the program ended")
 _HINTS = {
     "asyncio.run() cannot be called from a running event loop": (
         "The program already runs in an event loop: write `await main()` at its top level"
@@ -56,22 +60,20 @@ def serve(fd: int) -> NoReturn:
     Args:
         fd: The socket; it is moved to a private descriptor.
     """
+    channel = Channel(fd)
+    loop = _new_loop()
     try:
-        channel = Channel(fd)
-        loop = _new_loop()
-        boot = _read_boot(channel)
-        run = _Run(channel, loop, boot)
+        _Run(channel, loop, read_boot(_line(channel))).serve()
     except FrameError as error:
         os.write(2, f"{error}\n".encode("utf-8", "backslashreplace"))
         _exit(1)
-    run.serve()
 
 
-def _read_boot(channel: Channel) -> Boot:
+def _line(channel: Channel) -> bytes:
     line = channel.read_line()
     if line is None:
         _exit(1)  # nobody wants this process any more
-    return read_boot(line)
+    return line
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -98,30 +100,29 @@ class _Run:
         self._cpu_seconds = boot["cpuSeconds"]
         self._output = Output(channel, boot["maxLogBytes"])
         self._streams = (Stream(self._output, 1), Stream(self._output, 2))
-        self._native: tuple[object, ...] = ()
+        self._native = (_native(1), _native(2))
+        self._reserve: bytearray | None = bytearray(_RESERVE_BYTES)
+        self._exit_code = 0
 
     def serve(self) -> NoReturn:
         """Go through the whole life of the child."""
         try:
             self._cpu_seconds = apply_limits(self._boot)
         except (LimitError, OSError, ValueError) as error:
-            message = str(error) if isinstance(error, LimitError) else (
-                f"Cannot set the limits of the program: {error}"
-            )
-            self._send_failure("exception", message)
+            limited = isinstance(error, LimitError)
+            text = str(error) if limited else f"Cannot set the limits of the program: {error}"
+            self._send_failure("exception", text)
             _exit(1)
         calls = Calls(self._channel, self._loop)
         scope, self._members = build_namespaces(calls, self._boot["namespaces"])
         module = fresh_main(scope)
-        self._replace_streams()
-        self._channel.send(encode_boot_ack())
-        line = self._channel.read_line()
-        if line is None:
-            _exit(1)
-        self._source = read_run(line)["program"]
         self._connect(calls)
+        shield.apply()
+        self._channel.send(encode_boot_ack())
+        self._source = read_run(_line(self._channel))["program"]
+        self._replace_streams()
         self._execute(module)
-        leave(self._channel, self._loop, self._flush_native)
+        leave(self._channel, self._loop, self._flush_native, self._exit_code)
 
     def _connect(self, calls: Calls) -> None:
         loop, channel = self._loop, self._channel
@@ -129,20 +130,12 @@ class _Run:
         loop.add_reader(fd, calls.receive)
         channel.on_input = lambda: loop.call_soon_threadsafe(calls.deliver)
         channel.on_leave = lambda: loop.remove_reader(fd)
+        asyncio.set_event_loop(loop)
 
     def _replace_streams(self) -> None:
-        sys.argv = [""]
-        for name, fd, stream in zip(("stdout", "stderr"), (1, 2), self._streams):
-            # Unbuffered below, so that nothing written there is lost when the process is killed.
-            native = io.TextIOWrapper(
-                io.FileIO(fd, "w", closefd=False),  # type: ignore[type-var]
-                encoding="utf-8",
-                errors="backslashreplace",
-                write_through=True,
-            )
-            self._native += (native,)
-            setattr(sys, f"__{name}__", native)
-            setattr(sys, name, stream)
+        sys.argv = [LABEL]
+        sys.stdout, sys.stderr = self._streams
+        sys.__stdout__, sys.__stderr__ = self._native  # type: ignore[misc]
 
     # The program
 
@@ -153,18 +146,16 @@ class _Run:
         except BaseException as error:
             self._fail(error)
             return
+        task = self._loop.create_task(self._supervise(program))
         try:
-            asyncio.set_event_loop(self._loop)
-            task = self._loop.create_task(self._supervise(program))
             self._loop.run_until_complete(task)
         except BaseException as error:
             # A task or a signal handler has stopped the loop: SystemExit, KeyboardInterrupt, stop().
-            if not self._channel.done:
-                self._fail(self._explain(error, task))
+            self._fail(_STOPPED if _is_stop(error) else error)
         if not self._channel.done:
-            self._fail(RuntimeError("the program's event loop ended before the program"))
+            self._fail(_STOPPED)
 
-    async def _supervise(self, program) -> None:  # type: ignore[no-untyped-def]
+    async def _supervise(self, program: Program) -> None:
         try:
             outcome = await program()
         except BaseException as error:
@@ -172,43 +163,56 @@ class _Run:
         else:
             self._complete(outcome)
 
-    @staticmethod
-    def _explain(error: BaseException, task: asyncio.Task[None]) -> BaseException:
-        stopped = type(error) is RuntimeError and not task.done()
-        if stopped and error.args == ("Event loop stopped before Future completed.",):
-            return RuntimeError("the event loop was stopped before the program ended")
-        return error
-
     # The outcome
 
     def _complete(self, outcome: tuple[object] | None) -> None:
+        if self._channel.done:
+            return
+        limit = self._boot["maxValueBytes"]
+        text: bytes | None = b""
         try:
             self._settle()
-            if outcome is None:
-                self._channel.send(_NO_VALUE, last=True)
-                return
-            limit = self._boot["maxValueBytes"]
-            text = encode(outcome[0]) if measure(outcome[0], limit) is not None else None
+            if outcome is not None:
+                fits = measure(outcome[0], limit) is not None
+                text = encode(outcome[0]) if fits else None
         except LosslessJsonError as error:
+            if _UNAWAITED not in error.reason:
+                self._report_unawaited()
             self._send_failure("invalid-output", f"The value must be lossless JSON: {error}")
+            return
         except BaseException as error:
             self._fail(error)
+            return
+        self._report_unawaited()
+        if text is None or len(text) > limit:
+            self._send_failure("output-limit", f"The value is larger than {limit} bytes")
+        elif text:
+            self._channel.send(b'{"type":"done","value":', text, b"}\n", last=True)
         else:
-            if text is None or len(text) > limit:
-                self._send_failure("output-limit", f"Value is larger than {limit} bytes")
-            else:
-                self._channel.send(b'{"type":"done","value":', text, b"}\n", last=True)
+            self._channel.send(_NOTHING, last=True)
 
     def _fail(self, error: BaseException) -> None:
+        if self._channel.done:
+            if self._channel.foreign:
+                self._fail_copy(error)
+            return
         try:
             self._settle()
+            self._report_unawaited()
             text = render(error, self._source)
             for sign, hint in _HINTS.items():
                 if sign in text:
                     text = f"{text}\n{hint}"
             self._send_failure("exception", text)
         except BaseException:
-            self._send_failure("exception", "The program failed, and so did showing its exception")
+            if not self._channel.done:
+                self._send_failure("exception", _UNSHOWN)
+
+    def _fail_copy(self, error: BaseException) -> None:
+        """Show why a forked copy of the program failed; the wire belongs to the original."""
+        if not issubclass(type(error), SystemExit):
+            self._streams[1].write(f"{render(error, self._source)}\n")
+        self._exit_code = 1
 
     def _send_failure(self, kind: DoneKind, message: str) -> None:
         limit = self._boot["maxValueBytes"]
@@ -218,23 +222,24 @@ class _Run:
 
     def _settle(self) -> None:
         """Send what was printed, and enforce the budget of CPU time, before the outcome."""
-        if self._channel.owner != getpid():
-            return
+        self._reserve = None
         _set_recursion_limit(_RECURSION_LIMIT)
         self._flush_wrapped()
         for stream in self._streams:
             stream.buffer.finish()
         self._output.settle()
         self._flush_native()
-        for report in unawaited_report(self._members):
-            self._output.write(self._streams[1]._line, f"{report}\n")
         check_cpu(self._cpu_seconds)
+
+    def _report_unawaited(self) -> None:
+        for report in unawaited_report(self._members):
+            self._streams[1].write(f"{report}\n")
 
     def _flush_wrapped(self) -> None:
         """Flush what the program has put in the place of its streams, around them for example."""
         for stream in (sys.stdout, sys.stderr):
             try:
-                if stream is not None and stream not in self._streams:
+                if stream is not self._streams[0] and stream is not self._streams[1]:
                     stream.flush()
             except BaseException:
                 continue
@@ -242,6 +247,24 @@ class _Run:
     def _flush_native(self) -> None:
         for stream in (*self._native, sys.__stdout__, sys.__stderr__):
             try:
-                stream.flush()  # type: ignore[attr-defined]
+                if stream is not None:
+                    stream.flush()
             except BaseException:
                 continue
+
+
+def _native(fd: int) -> io.TextIOWrapper:
+    """Open a native stream, unbuffered so that a kill loses nothing that was written there."""
+    raw = io.FileIO(fd, "w", closefd=False)
+    return io.TextIOWrapper(
+        raw,  # type: ignore[type-var]
+        encoding="utf-8",
+        errors="backslashreplace",
+        write_through=True,
+    )
+
+
+def _is_stop(error: BaseException) -> bool:
+    return type(error) is RuntimeError and error.args == (
+        "Event loop stopped before Future completed.",
+    )

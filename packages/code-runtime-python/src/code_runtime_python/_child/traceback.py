@@ -52,7 +52,7 @@ def render(error: BaseException, source: str) -> str:
     """Return an exception's traceback; it ends without a line feed."""
     try:
         register_source(source)
-        lines = list(_render(error, _Budget(_MAX_LINKS), 0))
+        lines = list(_render(error, _Budget(_MAX_LINKS)))
         return "\n".join(lines)
     except BaseException:
         return f"{_type_name(type(error))}: rendering the exception failed"
@@ -69,14 +69,14 @@ class _Budget:
         return self.links >= 0
 
 
-def _render(error: BaseException, budget: _Budget, depth: int) -> Iterator[str]:
+def _render(error: BaseException, budget: _Budget) -> Iterator[str]:
     links: list[tuple[BaseException, str]] = []
     seen: set[int] = set()
     link: BaseException | None = error
     lead = ""
     while link is not None and id(link) not in seen:
         if not budget.take():
-            yield f"[more than {_MAX_LINKS} chained exceptions: the rest is not shown]"
+            yield f"[more than {_MAX_LINKS} linked exceptions: the rest is not shown]"
             yield ""
             break
         seen.add(id(link))
@@ -90,7 +90,7 @@ def _render(error: BaseException, budget: _Budget, depth: int) -> Iterator[str]:
             link = None
     for index in range(len(links) - 1, -1, -1):
         exception = links[index][0]
-        yield from _one(exception, budget, depth)
+        yield from _one(exception, budget)
         if index:
             yield ""
             yield links[index][1]
@@ -101,7 +101,7 @@ _CAUSE = "The above exception was the direct cause of the following exception:"
 _CONTEXT = "During handling of the above exception, another exception occurred:"
 
 
-def _one(error: BaseException, budget: _Budget, depth: int) -> Iterator[str]:
+def _one(error: BaseException, budget: _Budget) -> Iterator[str]:
     frames = list(_frames(_traceback_of(error)))
     members = _members(error)
     if frames:
@@ -111,11 +111,10 @@ def _one(error: BaseException, budget: _Budget, depth: int) -> Iterator[str]:
     yield from _description(error)
     for number, member in enumerate(members, 1):
         yield "  " + _GROUP_RULE.format(number)
-        if budget.links <= 0:
-            yield f"  | [more than {_MAX_LINKS} exceptions: the rest is not shown]"
-            break
-        for line in _render(member, budget, depth + 1):
+        for line in _render(member, budget):
             yield f"  | {line}"
+        if budget.links < 0:
+            break
     if members:
         yield "  +------------------------------------"
 
@@ -196,15 +195,14 @@ def _description(error: BaseException) -> Iterator[str]:
     if issubclass(kind, _TOLD_BETTER):
         try:
             seen = {id(item) for item in (_cause_of(error), _context_of(error)) if item is not None}
+            # With _seen it looks at this exception alone, and leaves out what a group would need.
             told = cast("Any", _Exception)(kind, error, _traceback_of(error), limit=0, _seen=seen)
+            told.exceptions = None
             yield "".join(told.format_exception_only()).rstrip("\n")
             return
         except BaseException:  # its attributes are the program's
             pass
     text = _text(error)
-    members = _members(error)
-    if members:
-        text = f"{text}"
     yield f"{_type_name(kind)}: {text}" if text else _type_name(kind)
     yield from _notes(error)
 

@@ -27,6 +27,8 @@ MAX_ARGUMENT_BYTES: Final = 8 * 1_048_576
 # Values above this are encoded and decoded in a thread: 64 KiB keep the loop for about 2 ms at
 # worst.
 INLINE_BYTES: Final = 65_536
+# What fits into one frame of any provider with all that is around it.
+MAX_RESULT_BYTES: Final = 268_435_456 - 65_536
 
 LOSSY_ARGUMENT: Final = "Binding arguments must be lossless JSON"
 LOSSY_RESULT: Final = "Binding resolution must be lossless JSON"
@@ -60,6 +62,7 @@ class CallDesk:
     __slots__ = (
         "_allows_gaps",
         "_argument_bytes",
+        "_changed",
         "_closed",
         "_encode_reply",
         "_functions",
@@ -67,7 +70,6 @@ class CallDesk:
         "_journal",
         "_next_id",
         "_on_fault",
-        "_room",
         "_sender",
         "_task_group",
     )
@@ -99,7 +101,7 @@ class CallDesk:
         self._next_id = first_id
         self._allows_gaps = allows_gaps
         self._closed = False
-        self._room: anyio.Event | None = None
+        self._changed = anyio.Event()
 
     @property
     def saturated(self) -> bool:
@@ -111,8 +113,7 @@ class CallDesk:
     async def wait_for_room(self) -> None:
         """Return when another call may be read, or when the run is over."""
         while self.saturated:
-            self._room = anyio.Event()
-            await self._room.wait()
+            await self._changed.wait()
 
     def accept_text(self, call_id: int, namespace: str, member: str, argument: bytes) -> None:
         """Start one call whose argument is still JSON text; see `accept`."""
@@ -160,7 +161,7 @@ class CallDesk:
         self._closed = True
         for scope in list(self._in_flight):
             scope.cancel()
-        self._make_room()
+        self._tell_change()
 
     async def wait_closed(self, grace_s: float) -> None:
         """Wait until the cancelled calls have ended, at most `grace_s` seconds.
@@ -169,8 +170,7 @@ class CallDesk:
         """
         with anyio.move_on_after(grace_s):
             while self._in_flight:
-                self._room = anyio.Event()
-                await self._room.wait()
+                await self._changed.wait()
         for record in self._in_flight.values():
             self._journal.end(record, "abandoned")
 
@@ -199,7 +199,8 @@ class CallDesk:
     ) -> None:
         try:
             result = function(value)
-        except Exception as error:
+        except (Exception, anyio.get_cancelled_exc_class()) as error:
+            # A plain function has no await of its own: a cancellation is one that it has made up.
             self._answer(call_id, record, "error", encode(render_rejection(error)))
         except BaseException as error:
             self._journal.end(record, "error")
@@ -219,14 +220,9 @@ class CallDesk:
         try:
             value = await anyio.to_thread.run_sync(decode, argument)
         except LosslessJsonError:
-            await self._reply(call_id, record, "refused", encode(LOSSY_ARGUMENT))
-            return
-
-        async def call() -> object:
-            result = function(value)
-            return await result if inspect.isawaitable(result) else result
-
-        await self._settle(call_id, record, call())
+            self._answer(call_id, record, "refused", encode(LOSSY_ARGUMENT))
+        else:
+            self._call(call_id, record, function, value, len(argument))
 
     async def _settle(self, call_id: int, record: CallRecord, work: Awaitable[object]) -> None:
         cancelled = anyio.get_cancelled_exc_class()
@@ -294,16 +290,18 @@ class CallDesk:
                 await work
         except OSError:
             pass  # the peer is gone; its exit decides the run
+        except Exception as error:
+            # A fault of our own ends this run, not the task group of all.
+            self._on_fault(error)
         finally:
             self._journal.end(record, "cancelled")
             del self._in_flight[scope]
             self._argument_bytes -= size_bytes
-            self._make_room()
+            self._tell_change()
 
-    def _make_room(self) -> None:
-        if self._room is not None:
-            self._room.set()
-            self._room = None
+    def _tell_change(self) -> None:
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
 
 
 def render_rejection(error: BaseException) -> str:
@@ -311,7 +309,9 @@ def render_rejection(error: BaseException) -> str:
     try:
         text = str(error)
         return text if type(text) is str else str.__str__(text)
-    except Exception:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
         return UNRENDERABLE_REJECTION
 
 
@@ -330,9 +330,12 @@ def is_small(value: object) -> bool:
 def encode_result(value: object) -> tuple[CallOutcome, bytes]:
     """Return the outcome of a call that returned `value`, and the payload of its reply."""
     try:
-        return "ok", encode(value)
+        text = encode(value)
     except LosslessJsonError as error:
         return "error", encode(f"{LOSSY_RESULT}: {error}")
+    if len(text) > MAX_RESULT_BYTES:
+        return "error", encode(f"Binding resolution is larger than {MAX_RESULT_BYTES} bytes")
+    return "ok", text
 
 
 async def _ready(value: object) -> object:

@@ -63,9 +63,9 @@ class StreamChannel(Generic[M]):
                 handle(message)
                 if pause is not None:
                     await pause()
-            if time.monotonic() > turn_ends_s:
-                await anyio.lowlevel.checkpoint()
-                turn_ends_s = time.monotonic() + TURN_S
+                if time.monotonic() > turn_ends_s:
+                    await anyio.lowlevel.checkpoint()
+                    turn_ends_s = time.monotonic() + TURN_S
 
     async def send(self, frame: bytes) -> None:
         """Write one frame.

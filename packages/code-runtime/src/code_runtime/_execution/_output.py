@@ -10,6 +10,8 @@ import anyio
 import anyio.lowlevel
 
 CHUNK_BYTES: Final = 65_536
+# A chunk may be nothing but line ends; other tasks of the host get the loop in between.
+LINES_A_TURN: Final = 1_000
 
 
 @final
@@ -47,11 +49,10 @@ class OutputPipe:
                 continue
             if not chunk:
                 break
-            self._feed(chunk)
-            await anyio.lowlevel.checkpoint()
+            await self._feed(chunk)
         self.flush()
 
-    def drain(self) -> None:
+    async def drain(self) -> None:
         """Take what is in the pipe now, and end the last line: the run is over."""
         while True:
             try:
@@ -60,7 +61,7 @@ class OutputPipe:
                 break
             if not chunk:
                 break
-            self._feed(chunk)
+            await self._feed(chunk)
         self.flush()
 
     def flush(self) -> None:
@@ -73,11 +74,13 @@ class OutputPipe:
         """Close the descriptor; nothing may be reading from it."""
         os.close(self._fd)
 
-    def _feed(self, chunk: bytes) -> None:
+    async def _feed(self, chunk: bytes) -> None:
         *lines, rest = chunk.split(b"\n")
-        for line in lines:
-            self._admit((self._held + line).decode("utf-8", "replace"))
-            self._held.clear()
+        for start in range(0, len(lines), LINES_A_TURN):
+            for line in lines[start : start + LINES_A_TURN]:
+                self._admit((self._held + line).decode("utf-8", "replace"))
+                self._held.clear()
+            await anyio.lowlevel.checkpoint()
         self._held += rest
         if len(self._held) > self._max_held_bytes():
             self.flush()

@@ -10,12 +10,14 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, Generic, Protocol, TypeVar, final
 
 import anyio
 import anyio.abc
 
 SURPLUS_S: Final = 10.0
+BOOT_TRIES: Final = 3
 
 
 class HostBootError(Exception):
@@ -179,13 +181,20 @@ class HostPool(Generic[H]):
 
     async def _add_host(self) -> None:
         try:
-            host = await self._boot_host()
+            host = await self._boot_patiently()
         except HostBootError as error:
             self._fail_waiter(error)
             return
         finally:
             self._booting_count -= 1
         self._offer(host)
+
+    async def _boot_patiently(self) -> H:
+        # Something that runs beside may have spoiled one boot; a broken installation spoils all.
+        for _ in range(BOOT_TRIES - 1):
+            with suppress(HostBootError):
+                return await self._boot_host()
+        return await self._boot_host()
 
     async def _renew(self, host: H) -> None:
         try:
@@ -218,8 +227,12 @@ class HostPool(Generic[H]):
     ) -> None:
         try:
             await host.serve(task_status=task_status)
+        except Exception as error:
+            # A fault of one process, or of our own in handling it, is not one of the provider.
+            host.retire(f"{type(error).__name__}: {error}")
         finally:
             self._hosts.discard(host)
+            self._idle = deque(item for item in self._idle if item[1] is not host)
             self._refill()
 
     def _fail_waiter(self, error: HostBootError) -> None:

@@ -37,6 +37,8 @@ from ._wardens import WardenKeeper
 from ._workspace import RunDirectories
 
 DISPOSED: Final = "runtime disposed"
+# Processes that a run asks until one has taken its program.
+PROCESS_TRIES: Final = 3
 
 H = TypeVar("H", bound=PooledHost)
 
@@ -66,6 +68,11 @@ class Session(Protocol):
     @property
     def fault(self) -> BaseException | None:
         """What must be raised from `run` once the run is over, or None."""
+        ...
+
+    @property
+    def has_run(self) -> bool:
+        """Whether anything of the program may have run."""
         ...
 
     async def start(self) -> None:
@@ -232,26 +239,39 @@ class PooledCodeRuntime(CodeRuntime, Generic[H]):
                 self._limiter.release_on_behalf_of(token)
 
     async def _run_assigned(self, request: CodeRunRequest, settlement: Settlement) -> CodeRunResult:
+        """Run on one process after another until one has taken the program."""
         limits = [ms for ms in (self._limits.max_wall_ms, request.max_wall_ms) if ms is not None]
         wall_ms = min(limits, default=math.inf)
         deadline_s = anyio.current_time() + wall_ms / 1000
         program = await _encode_program(request.program)
-        host = await self._take_host(settlement, deadline_s)
-        if host is None:
-            settlement.decide(_wall_timeout(wall_ms))
-            outcome = settlement.outcome
-            assert isinstance(outcome, Failed)
-            return self.fail_early(outcome.kind, outcome.message)
         assert self._pool is not None
-        try:
-            session = self.make_session(request, program, settlement, host)
-            await self._drive(session, settlement, deadline_s, wall_ms)
-            result = await session.result()
-        finally:
-            self._pool.give_back(host)
-        if session.fault is not None:
-            raise _with_result(session.fault, result)
-        return result
+        for tries_left in reversed(range(PROCESS_TRIES)):
+            host = await self._take_host(settlement, deadline_s)
+            if host is None:
+                break
+            try:
+                session = self.make_session(request, program, settlement, host)
+                await self._drive(session, settlement, deadline_s, wall_ms)
+                # A process that died or was frozen while it waited has run nothing of this.
+                if tries_left and not session.has_run and settlement.reopen():
+                    self._ask_again(request, settlement)
+                    continue
+                result = await session.result()
+            finally:
+                self._pool.give_back(host)
+            if session.fault is not None:
+                raise _with_result(session.fault, result)
+            return result
+        settlement.decide(_wall_timeout(wall_ms))
+        outcome = settlement.outcome
+        assert isinstance(outcome, Failed)
+        return self.fail_early(outcome.kind, outcome.message)
+
+    def _ask_again(self, request: CodeRunRequest, settlement: Settlement) -> None:
+        if request.signal is not None and request.signal.aborted:
+            settlement.decide(Failed("abort", render_reason(request.signal.reason)))
+        if self._disposed and self._settlements:
+            settlement.decide(Failed("abort", DISPOSED))
 
     async def _take_host(self, settlement: Settlement, deadline_s: float) -> H | None:
         """Return a host; None when the run is settled, or its time is over, before one is there."""
@@ -276,8 +296,32 @@ class PooledCodeRuntime(CodeRuntime, Generic[H]):
             settlement.decide(_wall_timeout(wall_ms))
         finally:
             settlement.decide(Failed("abort", "cancelled"))
-            with anyio.CancelScope(shield=True):
+            await self._complete(session)
+
+    async def _complete(self, session: Session) -> None:
+        """Wait for the end of a session, whatever happens to the caller meanwhile.
+
+        A shield keeps a cancellation of anyio away, but not `task.cancel()` of asyncio: an end that
+        is cut short would leave processes, and carry state to the next run.
+        """
+        over = anyio.Event()
+
+        async def end() -> None:
+            try:
                 await session.end()
+            finally:
+                over.set()
+
+        self.task_group.start_soon(end)
+        cancellation: BaseException | None = None
+        with anyio.CancelScope(shield=True):
+            while not over.is_set():
+                try:
+                    await over.wait()
+                except anyio.get_cancelled_exc_class() as error:
+                    cancellation = error
+        if cancellation is not None:
+            raise cancellation
 
     async def _close(self, pool: HostPool[H], task_group: anyio.abc.TaskGroup) -> None:
         """End every run as aborted, wait for them, then let the processes go."""
@@ -306,6 +350,8 @@ def _listen_to_signal(request: CodeRunRequest, settlement: Settlement) -> Callab
     def abort() -> None:
         settlement.decide(Failed("abort", render_reason(signal.reason)))
 
+    if signal.aborted:
+        abort()
     return signal.add_listener(on_loop(abort))
 
 

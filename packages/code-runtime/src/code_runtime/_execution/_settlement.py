@@ -60,11 +60,10 @@ Outcome = Completed | Failed | Lost
 class Settlement:
     """Decided once. `decide` may be called from anywhere on the event loop, any number of times."""
 
-    __slots__ = ("_event", "_outcome", "_scopes")
+    __slots__ = ("_outcome", "_scopes")
 
     def __init__(self) -> None:
         self._outcome: Outcome | None = None
-        self._event = anyio.Event()
         self._scopes: set[anyio.CancelScope] = set()
 
     @property
@@ -77,7 +76,6 @@ class Settlement:
         if self._outcome is not None:
             return False
         self._outcome = outcome
-        self._event.set()
         for scope in self._scopes:
             scope.cancel()
         return True
@@ -94,6 +92,13 @@ class Settlement:
             finally:
                 self._scopes.discard(scope)
 
-    async def wait(self) -> None:
-        """Return once an outcome is decided."""
-        await self._event.wait()
+    def reopen(self) -> bool:
+        """Take back that the process was lost: nothing of the program had run.
+
+        Returns:
+            Whether the run can be tried again; the caller asks its other sources anew.
+        """
+        if not isinstance(self._outcome, Lost):
+            return False
+        self._outcome = None
+        return True

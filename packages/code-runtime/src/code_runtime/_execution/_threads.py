@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 
 def on_loop(function: Callable[[], None]) -> Callable[[], None]:
-    """Return a callable that runs `function` on the current event loop from any thread.
+    """Return a callable that brings `function` to the current event loop, from any thread.
 
-    On the loop's own thread it runs at once. After the loop has closed it does nothing.
+    It never runs at once, on the loop's own thread neither: the caller may be a signal handler in
+    the middle of a step of the loop. After the loop has closed it does nothing.
     """
-    thread = threading.get_ident()
     schedule = _scheduler()
 
     def call() -> None:
-        if threading.get_ident() == thread:
-            function()
-            return
-        try:
+        # Both backends raise a RuntimeError (or a subclass) once the loop has ended.
+        with suppress(RuntimeError):
             schedule(function)
-        except RuntimeError:
-            # Both backends raise a RuntimeError (or a subclass) once the loop has ended.
-            return
 
     return call
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, TypedDict, final
 
 import anyio
 import anyio.abc
 
-from code_runtime._guarded import GuardError, Warden, open_warden
+from code_runtime._guarded import GuardError, Warden, Zygote, open_warden
+
+# After a failed start: a program may be killing wardens, or the machine be out of processes.
+LEAST_PAUSE_S: Final = 0.05
+MOST_PAUSE_S: Final = 1.0
+
+
+class _Options(TypedDict):
+    python: str | None
+    zygote: Zygote | None
 
 
 @final
@@ -16,14 +25,19 @@ class WardenKeeper:
 
     Args:
         folder: Removed by the warden when the host has died.
+        python: The interpreter of warden and guards, None for the host's own.
+        zygote: What programs are forked from, None when they are started.
     """
 
-    __slots__ = ("_changed", "_error", "_folder", "_warden")
+    __slots__ = ("_changed", "_error", "_folder", "_options", "_warden")
 
-    def __init__(self, folder: str) -> None:
+    def __init__(
+        self, folder: str, *, python: str | None = None, zygote: Zygote | None = None
+    ) -> None:
         self._folder = folder
+        self._options: _Options = {"python": python, "zygote": zygote}
         self._warden: Warden | None = None
-        self._error: GuardError | OSError | None = None
+        self._error: Exception | None = None
         self._changed = anyio.Event()
 
     async def serve(
@@ -31,41 +45,44 @@ class WardenKeeper:
     ) -> None:
         """Hold wardens until this task is cancelled; `started` is told once the first is up.
 
-        A later one that cannot be opened ends this: `current` then raises what was wrong.
-
         Raises:
             GuardError: the first warden does not start.
             OSError: likewise.
         """
         is_first = True
+        pause_s = LEAST_PAUSE_S
         while True:
             try:
-                async with open_warden(remove_on_exit=self._folder) as warden:
+                async with open_warden(remove_on_exit=self._folder, **self._options) as warden:
                     self._set(warden, None)
                     if is_first:
                         task_status.started()
                         is_first = False
+                    pause_s = LEAST_PAUSE_S
                     await warden.wait_closed()
-            except (GuardError, OSError) as error:
+            except Exception as error:
                 if is_first:
                     raise
+                # Who waits now is told; who comes later waits for the next attempt.
                 self._set(None, error)
-                return
+                await anyio.sleep(pause_s)
+                pause_s = min(2 * pause_s, MOST_PAUSE_S)
 
     async def current(self) -> Warden:
         """Return a warden that is alive, as soon as there is one.
 
         Raises:
-            GuardError: none can be opened any more.
-            OSError: likewise.
+            GuardError: the attempt that is waited for has failed.
         """
         while self._warden is None or not self._warden.alive:
-            if self._error is not None:
-                raise self._error
             await self._changed.wait()
+            if self._error is not None:
+                raise GuardError("start a warden", str(self._error), "a free process") from (
+                    self._error
+                )
         return self._warden
 
-    def _set(self, warden: Warden | None, error: GuardError | OSError | None) -> None:
+    def _set(self, warden: Warden | None, error: Exception | None) -> None:
         self._warden, self._error = warden, error
         changed, self._changed = self._changed, anyio.Event()
         changed.set()

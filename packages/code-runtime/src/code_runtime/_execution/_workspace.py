@@ -6,6 +6,7 @@ import os
 import tempfile
 from typing import final
 
+import anyio
 import anyio.to_thread
 
 from code_runtime._guard_proc import remove_tree
@@ -32,7 +33,12 @@ class RunDirectories:
         """
         self._next += 1
         directory = os.path.join(self.path, f"run-{self._next}")
-        os.mkdir(directory, 0o700)
+        try:
+            os.mkdir(directory, 0o700)
+        except FileNotFoundError:
+            # A program has deleted the folder, which it may, having the rights of the user.
+            os.mkdir(self.path, 0o700)
+            os.mkdir(directory, 0o700)
         return directory
 
     async def remove(self, directory: str) -> None:
@@ -50,4 +56,5 @@ class RunDirectories:
 
     async def aclose(self) -> None:
         """Remove the folder."""
-        await anyio.to_thread.run_sync(remove_tree, self.path)
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(remove_tree, self.path)
