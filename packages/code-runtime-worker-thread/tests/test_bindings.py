@@ -113,7 +113,7 @@ async def test_any_string_names_a_member(run: Run) -> None:
         tools,
     )
     assert isinstance(result.value, list)
-    found = {tuple(item[1])[0]: item for item in result.value}
+    found = {next(iter(item[1])): item for item in result.value}
     assert found == {name: [True, [name, 1]] for name in ODD_NAMES}
     assert sorted((call.member, call.outcome) for call in result.calls) == sorted(
         (name, "ok") for name in ODD_NAMES

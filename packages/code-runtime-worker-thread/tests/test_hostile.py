@@ -248,6 +248,47 @@ async def test_changed_v8_flags_do_not_reach_the_next_run(provider: Provider) ->
             assert probe.value == "undefined"
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param("v8.setFlagsFromString('--random-seed=42')", id="random-seed"),
+        pytest.param("run(`prlimit --pid ${process.pid} --fsize=1000:1000`)", id="limits"),
+        pytest.param("fs.writeFileSync('/proc/self/oom_score_adj', '1000')", id="oom"),
+        pytest.param("run(`taskset -ap 1 ${process.pid}`)", id="affinity"),
+        pytest.param("run(`renice -n 5 ${fs.readdirSync('/proc/self/task').at(-2)}`)", id="nice"),
+        pytest.param("process.title = 'mine'", id="title"),
+    ],
+)
+async def test_a_change_to_the_process_does_not_reach_the_next_run(
+    provider: Provider, change: str
+) -> None:
+    """SC-043, WT-038."""
+    probe = """
+    const fs = await import("node:fs");
+    const nice = fs.readdirSync("/proc/self/task").map((t) =>
+      fs.readFileSync(`/proc/self/task/${t}/stat`, "utf8").replace(/^.*\\) /s, "").split(" ")[16]);
+    return [fs.readFileSync("/proc/self/limits", "utf8"), fs.readFileSync("/proc/self/oom_score_adj", "utf8"),
+      /Cpus_allowed:.*/.exec(fs.readFileSync("/proc/self/status", "utf8"))[0],
+      [...new Set(nice)], process.title, Math.random()]
+    """
+    prelude = """
+    import fs from "node:fs"; import v8 from "node:v8"; import { execSync } from "node:child_process";
+    const run = (command) => execSync(command, { stdio: "ignore" });
+    """
+    async with provider(spare_hosts=1) as runtime:
+        first = await runtime.run(build_request(probe))
+        assert isinstance(first.value, list)
+        changed = await runtime.run(build_request(f"{prelude}{change}; return 1"))
+        assert (changed.value, changed.error) == (1, None)
+        randoms = {first.value[-1]}
+        for _ in range(3):
+            after = await runtime.run(build_request(probe))
+            assert isinstance(after.value, list)
+            assert after.value[:-1] == first.value[:-1]
+            randoms.add(after.value[-1])
+        assert len(randoms) == 4
+
+
 CLOSE_ALL = """
 const fs = await import("node:fs");
 console.log("a");

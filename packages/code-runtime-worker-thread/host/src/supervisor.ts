@@ -4,6 +4,7 @@
  * Python drives it over the control socket; it never talks to the worker except by starting and ending
  * it. Everything that comes back from a worker (its exit, its error) was shaped by a hostile program.
  */
+import { setFlagsFromString } from "node:v8";
 import { Worker } from "node:worker_threads";
 import { changesBetween, readProcess } from "./changes.ts";
 import { encodeFrame, KIND, type Message, ProtocolError } from "./frames.ts";
@@ -114,6 +115,8 @@ export class Supervisor {
   #spawn(message: Extract<Message, { kind: typeof KIND.SPAWN }>): void {
     if (this.#live !== undefined) throw new ProtocolError("Cannot start a second worker");
     if (message.heapBytes === 0) throw new ProtocolError("Cannot start a worker without a heap");
+    // The seed of Math.random is a flag that no tag covers: a program may have fixed it. 0 is "by the system".
+    setFlagsFromString("--random-seed=0");
     const workerData: WorkerBoot = {
       socketPath: utf8.decode(message.socketPath),
       // A copy: cloning a view clones the whole chunk below it.

@@ -11,6 +11,7 @@ MAX_DUMP_CHARS: Final = 262_144
 # How V8 and Node begin the text of a fatal error; it belongs to the failure, not to the logs.
 _DUMP_START: Final = re.compile(
     r"<--- Last few GCs --->|FATAL ERROR: |#$|# Fatal error in |  #  |----- Native stack trace"
+    r"|\S*node\S*: \S+: .*Assertion `.*' failed"
 )
 
 

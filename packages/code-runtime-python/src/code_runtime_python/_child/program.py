@@ -307,7 +307,8 @@ def _star_importer(codes: list[CodeType], scope: dict[str, object]) -> Callable[
 def _misplaced_yield(source: str) -> SyntaxError:
     tree = _compile(source, LABEL, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
     node = next(node for node in _top_level(tree) if isinstance(node, (ast.Yield, ast.YieldFrom)))
-    place = (LABEL, node.lineno, node.col_offset + 1, None, node.end_lineno, node.end_col_offset)
+    end = None if node.end_col_offset is None else node.end_col_offset + 1
+    place = (LABEL, node.lineno, node.col_offset + 1, None, node.end_lineno, end)
     error = SyntaxError("'yield' outside function", place)
     _show_line(error, source)
     return error

@@ -134,6 +134,8 @@ class Output:
         while not self.ledger.truncated:
             end = text.find("\n", start)
             characters = line.characters + (len(text) if end < 0 else end) - start
+            if end < 0 and not characters:
+                break
             if not self.ledger.may_fit(characters, continued=self._open is line):
                 frames.append(self.ledger.overflow())  # before any copy of the line is made
                 line.take()
@@ -146,7 +148,7 @@ class Output:
             else:
                 if start < len(text):
                     line.add(text[start:])
-                if flush and line.characters:
+                if flush:
                     self._add(frames, line, line.take(), is_open=True)
                 break
         return frames
