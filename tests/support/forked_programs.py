@@ -89,11 +89,15 @@ async def until(condition: Callable[[], bool], *, within_s: float = 10) -> None:
 
 
 def descriptors() -> dict[str, str]:
-    return {name: link(name) for name in os.listdir("/proc/self/fd") if link(name)}
+    """What this process has open."""
+    folder = "/proc/self/fd"
+    links = {name: link(f"{folder}/{name}") for name in os.listdir(folder)}
+    return {name: text for name, text in links.items() if text}
 
 
-def link(name: str) -> str:
+def link(path: str) -> str:
+    """Read a link; empty when it is gone."""
     try:
-        return os.readlink(f"/proc/self/fd/{name}")
+        return os.readlink(path)
     except OSError:
         return ""

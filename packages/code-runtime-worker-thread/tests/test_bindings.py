@@ -712,7 +712,25 @@ async def test_no_coroutine_is_left_unawaited(run: Run) -> None:
     async def never(_: object) -> None:
         await anyio.sleep_forever()
 
-    result = await run("for (let i = 0; i < 2000; i++) tools.never(i); return 1", {"never": never})
-    assert result.value == 1
+    result = await run("for (let i = 0; i < 1000; i++) tools.never(i); return 1", {"never": never})
+    assert (result.value, len(result.calls)) == (1, 1000)
     gc.collect()
     assert {call.outcome for call in result.calls} == {"cancelled"}
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="the host reads no further frame while 1,024 calls are in flight, the end included",
+)
+async def test_any_number_of_pending_calls_does_not_hold_the_completion(run: Run) -> None:
+    """WT-135: the end stands behind more calls than the host runs at once."""
+
+    async def never(_: object) -> None:
+        await anyio.sleep_forever()
+
+    result = await run(
+        "for (let i = 0; i < 2000; i++) tools.never(i); return 1",
+        {"never": never},
+        max_wall_ms=3_000,
+    )
+    assert (result.value, result.error) == (1, None)

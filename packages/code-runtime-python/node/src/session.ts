@@ -258,12 +258,12 @@ export class Session {
     const { hasValue, value, isExact } = message;
     const { maxValueBytes } = this.#context.config;
     if (value !== undefined && measure(value, maxValueBytes) === undefined) {
-      return this.#claimed("output-limit", `Value is larger than ${maxValueBytes} bytes`);
+      return this.#claimed("output-limit", `The value is larger than ${maxValueBytes} bytes`);
     }
     if (!isExact) {
       return this.#claimed(
         "invalid-output",
-        "Value must be lossless JSON: a number cannot be held exactly",
+        "The value must be lossless JSON: a number cannot be held exactly",
       );
     }
     return { by: "program", hasValue, value };

@@ -19,8 +19,8 @@ OWNER: Final = "PythonCodeRuntime"
 MAX_TIMER_MS: Final = 2_147_483_647
 MAX_SAFE: Final = 2**53 - 1
 MEBIBYTE: Final = 1_048_576
-# What a bare interpreter maps before any program, and what a budget's text may take as objects, copies and
-# escapes at once: the address space must hold both.
+# What a bare interpreter maps before any program, and what a budget's text may take as objects,
+# copies and escapes at once: the address space must hold both.
 BASELINE_BYTES: Final = 64 * MEBIBYTE
 EXPANSION: Final = 12
 # After the grace a killed process still has to be reaped.
@@ -47,10 +47,11 @@ class PythonConfig:
 
     Args:
         cpu_seconds: Processor time of the program's process.
-        max_wall_ms: Time from the assignment of the run to its end; never pauses; None for no limit.
+        max_wall_ms: Time from the assignment of the run to its end; never pauses; None for no
+            limit.
         memory_mb: Anonymous and shared memory of the program and everything that it started.
-        address_space_mb: Address space of the process, the backstop for a burst between two samples of
-            `memory_mb`. Threads and numpy reserve far more than they use, so it is large.
+        address_space_mb: Address space of the process, the backstop for a burst between two samples
+            of `memory_mb`. Threads and numpy reserve far more than they use, so it is large.
         max_log_bytes: Logs, as a JSON list; further ones are dropped behind one marker.
         max_value_bytes: The value, as JSON text; a larger one fails the run.
         grace_ms: From the polite to the hard end of a process that does not leave by itself.
@@ -58,8 +59,9 @@ class PythonConfig:
         max_concurrent_runs: Runs at once, None for no limit; further ones wait.
         spare_hosts: Idle processes that are kept ready.
         python_bin: CPython 3.10 or later; None is the host's own interpreter.
-        start_method: `zygote` forks each process from an interpreter that has imported what the runtime
-            needs; `spawn` starts an interpreter for each. None takes the zygote where there is one.
+        start_method: `zygote` forks each process from an interpreter that has imported what the
+            runtime needs; `spawn` starts an interpreter for each. None takes the zygote where there
+            is one.
         preload: Modules that the zygote imports once for all programs.
 
     Raises:
@@ -147,8 +149,8 @@ class PythonConfig:
             raise _refuse(
                 name,
                 value,
-                f"at most {largest} bytes beside address_space_mb {self.address_space_mb:g}: text of "
-                f"that size may take {EXPANSION} times as much in the process",
+                f"at most {largest} bytes beside address_space_mb {self.address_space_mb:g}: "
+                f"text of that size may take {EXPANSION} times as much in the process",
             )
 
     def _check_rest(self) -> None:

@@ -37,7 +37,7 @@ class Member:
         failure: Makes the exception of a call that failed, from its message.
     """
 
-    __slots__ = ("awaited", "calls", "failure", "head", "made", "shown", "_type")
+    __slots__ = ("_type", "awaited", "calls", "failure", "head", "made", "shown")
 
     def __init__(
         self, calls: Calls, global_name: str, name: str, failure: Callable[[str], BaseException]

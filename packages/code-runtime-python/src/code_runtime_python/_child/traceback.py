@@ -111,8 +111,8 @@ def _one(error: BaseException, budget: _Budget) -> Iterator[str]:
     yield from _description(error)
     for number, member in enumerate(members, 1):
         yield "  " + _GROUP_RULE.format(number)
-        for line in _render(member, budget):
-            yield f"  | {line}"
+        for piece in _render(member, budget):
+            yield "\n".join(f"  | {line}" for line in piece.split("\n"))
         if budget.links < 0:
             break
     if members:

@@ -1,0 +1,266 @@
+"""One program process: forked or started ahead, it serves one run and is gone.
+
+Reader tasks live as long as the process: the fd-3 channel and both output pipes. They hand what
+arrives to the session of the run, and stop at the end of the stream, which comes when the process
+is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, final
+
+import anyio
+import anyio.abc
+
+from code_runtime._execution._channel import StreamChannel
+from code_runtime._execution._output import OutputPipe
+from code_runtime._execution._pool import HostBootError
+from code_runtime._execution._wardens import WardenKeeper
+from code_runtime._execution._workspace import RunDirectories
+from code_runtime._guarded import ExitStatus, GuardedProcess, GuardError, ProgramStartError
+
+from ._config import PythonConfig
+from ._frames import ChildMessage, LineReader, LineTooLongError, parse_child_frame
+
+if TYPE_CHECKING:
+    from ._session import PythonSession
+
+CHILD_FOLDER: Final = Path(__file__).parent / "_child"
+# After `done` a program gets this long to leave by itself: the child bounds its own part.
+EXIT_WINDOW_S: Final = 1.0
+READERS_TIMEOUT_S: Final = 1.0
+
+
+@final
+class ProgramProcess:
+    """Owns one guarded process, its channel, its pipes and its directory.
+
+    `serve` runs for the life of the process in a task of the pool; everything else is called while
+    it runs.
+    """
+
+    def __init__(
+        self,
+        wardens: WardenKeeper,
+        python: str,
+        config: PythonConfig,
+        directories: RunDirectories,
+        *,
+        forks: bool,
+    ) -> None:
+        self._wardens = wardens
+        self._python = python
+        self._config = config
+        self._directories = directories
+        self._forks = forks
+        self._directory: str | None = None
+        self._process: GuardedProcess | None = None
+        self._channel: StreamChannel[tuple[ChildMessage, int]] | None = None
+        self._stdout: OutputPipe | None = None
+        self._stderr: OutputPipe | None = None
+        self._session: PythonSession | None = None
+        self._task_group: anyio.abc.TaskGroup | None = None
+        self._readers_done = anyio.Event()
+        self._served = anyio.Event()
+        self._retired: str | None = None
+        self.died_by_itself = False
+
+    @property
+    def retired(self) -> str | None:
+        """Why this process must serve no run, or None."""
+        return self._retired
+
+    @property
+    def process(self) -> GuardedProcess:
+        """The guarded process; it exists once `serve` has started."""
+        assert self._process is not None
+        return self._process
+
+    @property
+    def channel(self) -> StreamChannel[tuple[ChildMessage, int]]:
+        """The fd-3 channel."""
+        assert self._channel is not None
+        return self._channel
+
+    def retire(self, reason: str) -> None:
+        """Let this process serve no run; the first reason is kept."""
+        if self._retired is None:
+            self._retired = reason
+
+    async def serve(
+        self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Start the process and read from it until it is gone; cancelling this kills it.
+
+        Raises:
+            HostBootError: the process does not start.
+        """
+        try:
+            await self._start_process()
+            async with anyio.create_task_group() as task_group:
+                self._task_group = task_group
+                task_status.started()
+                assert self._stdout is not None
+                assert self._stderr is not None
+                task_group.start_soon(self._read_channel)
+                task_group.start_soon(self._stdout.read)
+                task_group.start_soon(self._stderr.read)
+        finally:
+            self.retire("the process is closed")
+            self._readers_done.set()
+            with anyio.CancelScope(shield=True):
+                if self._process is not None:
+                    await self._process.aclose()
+                if self._directory is not None:
+                    await self._directories.remove(self._directory)
+            for closable in (self._channel, self._stdout, self._stderr):
+                if closable is not None:
+                    closable.close()
+            self._served.set()
+
+    async def boot(self) -> None:
+        """Nothing to wait for: the process reads its boot frame when it is up."""
+
+    async def renew(self) -> None:
+        """A process serves one run.
+
+        Raises:
+            HostBootError: always.
+        """
+        raise HostBootError("a process serves one run")
+
+    async def begin(self, session: PythonSession, boot: bytes) -> None:
+        """Hand the boot frame of a run to the process.
+
+        Raises:
+            OSError: the process is gone.
+        """
+        self._session = session
+        self.retire("the process has served its run")
+        self.process.watch(self._config.memory_bytes)
+        await self.channel.send(boot)
+
+    async def leave(self) -> None:
+        """Let a process whose program has ended leave: by itself, else by SIGTERM.
+
+        What is still there after the grace is for `kill`.
+        """
+        with anyio.move_on_after(EXIT_WINDOW_S):
+            await self.process.wait_exit()
+            return
+        with suppress(OSError):
+            signal.pidfd_send_signal(self.process.pidfd, signal.SIGTERM)
+        with anyio.move_on_after(self._config.grace_ms / 1000):
+            await self.process.wait_exit()
+
+    async def kill(self) -> ExitStatus:
+        """Kill the process and everything that it started, and read what they wrote to the end.
+
+        Returns:
+            How the process ended; not by this kill when it was dead before.
+        """
+        self.retire("the process was killed")
+        if self.process.exit_status is not None:
+            self.died_by_itself = True
+        await self.process.kill()
+        with anyio.move_on_after(READERS_TIMEOUT_S):
+            await self._readers_done.wait()
+        if self._task_group is not None:
+            self._task_group.cancel_scope.cancel()
+        return await self.process.wait_exit()
+
+    async def shut_down(self) -> None:
+        """Kill the process and wait until `serve` has released everything; idempotent."""
+        if self._process is None:
+            return  # `serve` has not started a process, and cleans up by itself
+        await self.kill()
+        await self._served.wait()
+
+    def detach(self) -> None:
+        """Forget the session: what still arrives belongs to no run."""
+        self._session = None
+
+    async def _start_process(self) -> None:
+        with ExitStack() as theirs:
+            try:
+                self._directory = self._directories.create()
+                control, stdout, stderr = self._open_descriptors(theirs)
+                warden = await self._wardens.current()
+                env = {"TMPDIR": self._directory}
+                if self._forks:
+                    self._process = await warden.fork(
+                        env=env,
+                        cwd=self._directory,
+                        stdout_fd=stdout,
+                        stderr_fd=stderr,
+                        control_fd=control,
+                    )
+                else:
+                    self._process = await warden.spawn(
+                        [self._python, "-u", "-I", str(CHILD_FOLDER / "__main__.py")],
+                        env=env,
+                        cwd=self._directory,
+                        stdout_fd=stdout,
+                        stderr_fd=stderr,
+                        control_fd=control,
+                    )
+            except ProgramStartError as error:
+                # The text may reach a model, so no path is in it; `code-runtime doctor` shows that.
+                reason = f"Python cannot be started: {os.strerror(error.errno)}"
+                raise HostBootError(reason) from error
+            except (GuardError, OSError) as error:
+                raise HostBootError(str(error)) from error
+
+    def _open_descriptors(self, theirs: ExitStack) -> tuple[int, int, int]:
+        """Open our ends of the channel and the pipes; return the ends for the process."""
+        ours, control = socket.socketpair()
+        theirs.callback(control.close)
+        reader = LineReader()
+
+        def cut(chunk: bytes) -> Iterator[tuple[ChildMessage, int]]:
+            for line in reader.push(chunk):
+                message = parse_child_frame(line)
+                if message is not None:
+                    yield message, len(line)
+
+        self._channel = StreamChannel(ours, cut)
+        out_read, out_write = os.pipe()
+        theirs.callback(os.close, out_write)
+        self._stdout = OutputPipe(out_read, self._admit, self._room_bytes)
+        err_read, err_write = os.pipe()
+        theirs.callback(os.close, err_write)
+        self._stderr = OutputPipe(err_read, self._admit, self._room_bytes)
+        return control.fileno(), out_write, err_write
+
+    async def _read_channel(self) -> None:
+        try:
+            await self.channel.read(self._on_message, self._pause)
+        except LineTooLongError as error:
+            self.retire(str(error))
+            if self._session is not None:
+                self._session.on_lost(str(error))
+            return
+        self.retire("the process closed its channel")
+        if self._session is not None:
+            self._session.on_closed()
+
+    async def _pause(self) -> None:
+        if self._session is not None and self._session.saturated:
+            await self._session.wait_for_room()
+
+    def _on_message(self, item: tuple[ChildMessage, int]) -> None:
+        if self._session is not None:
+            self._session.on_message(*item)
+
+    def _admit(self, line: str) -> None:
+        if self._session is not None:
+            self._session.on_output(line)
+
+    def _room_bytes(self) -> int:
+        return 0 if self._session is None else self._session.room_bytes

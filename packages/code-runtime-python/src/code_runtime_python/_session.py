@@ -1,0 +1,312 @@
+"""One Python run on one process: what arrives, and the result that follows from it."""
+
+from __future__ import annotations
+
+import signal
+from typing import Final, final
+
+import anyio
+import anyio.abc
+
+from code_runtime._execution._calls import CallDesk
+from code_runtime._execution._journal import Journal
+from code_runtime._execution._logs import LogObserver
+from code_runtime._execution._settlement import Completed, Failed, Lost, Settlement
+from code_runtime._guarded import ExitStatus, GuardError
+from code_runtime._lossless import measure
+from code_runtime._vocabulary import CodeRunFailure, CodeRunRequest, CodeRunResult, FailureKind
+
+from ._child.wire import Namespace, encode_boot
+from ._config import PythonConfig
+from ._frames import (
+    AckMessage,
+    CallMessage,
+    ChildMessage,
+    DoneMessage,
+    FailMessage,
+    LogMessage,
+    cut_message,
+)
+from ._logs import LineLog
+from ._process import ProgramProcess
+
+# A channel that is closed says that the process is about to end, or that the program has closed it.
+CLOSED_TIMEOUT_S: Final = 0.5
+# The kernel ends a process at the limit and counts in ticks: this much below is still the limit.
+CPU_TOLERANCE_S: Final = 0.05
+
+
+@final
+class PythonSession:
+    """Takes the frames of one run and keeps its budgets.
+
+    What is not async is called on the event loop and returns at once.
+    """
+
+    def __init__(
+        self,
+        request: CodeRunRequest,
+        config: PythonConfig,
+        settlement: Settlement,
+        process: ProgramProcess,
+        task_group: anyio.abc.TaskGroup,
+        program: bytes,
+    ) -> None:
+        self._request = request
+        self._config = config
+        self._settlement = settlement
+        self._process = process
+        self._task_group = task_group
+        self._program = program
+        self._observer = LogObserver(request.on_log, record=request.record)
+        self._logs = LineLog(config.max_log_bytes, self._observer)
+        self._journal = Journal(record=request.record)
+        self._desk = CallDesk(
+            task_group,
+            request.bindings,
+            process.channel.sender,
+            _encode_reply,
+            self._journal,
+            self._on_binding_fault,
+            first_id=0,
+            allows_gaps=False,
+        )
+        self._has_run = False
+        self._binding_fault: BaseException | None = None
+        self._status: ExitStatus | None = None
+
+    @property
+    def has_run(self) -> bool:
+        """Whether the program has been sent."""
+        return self._has_run
+
+    @property
+    def fault(self) -> BaseException | None:
+        """What a binding raised that is no `Exception`, or else what `on_log` raised."""
+        return self._binding_fault or self._observer.fault
+
+    @property
+    def room_bytes(self) -> int:
+        """How many bytes of logs still fit."""
+        return self._logs.room_bytes
+
+    @property
+    def saturated(self) -> bool:
+        """Whether no further frame may be read for now."""
+        return self._desk.saturated
+
+    async def wait_for_room(self) -> None:
+        """Return when frames may be read again."""
+        await self._desk.wait_for_room()
+
+    async def start(self) -> None:
+        """Send the limits and the names; the program follows when the child has applied them."""
+        config = self._config
+        boot = encode_boot(
+            cpu_seconds=config.cpu_seconds,
+            address_space_bytes=config.address_space_bytes,
+            max_log_bytes=config.max_log_bytes,
+            max_value_bytes=config.max_value_bytes,
+            namespaces=_describe_bindings(self._request),
+        )
+        try:
+            await self._process.begin(self, boot)
+        except OSError:
+            self.on_lost("the Python process ended before the program started")
+
+    async def watch(self) -> None:
+        """Return at once: the kernel keeps the processor time, the guard the memory."""
+
+    def on_message(self, message: ChildMessage, size_bytes: int) -> None:
+        """Act on one frame of the child; after the outcome only logs of a killed run count."""
+        if isinstance(message, LogMessage):
+            if self._takes_output():
+                self._on_log(message)
+        elif self._settlement.outcome is not None:
+            return
+        elif isinstance(message, CallMessage):
+            if self._has_run:
+                self._desk.accept(
+                    message.id, message.global_name, message.name, message.args, size_bytes
+                )
+        elif isinstance(message, AckMessage):
+            self._send_program()
+        elif isinstance(message, DoneMessage):
+            self._settlement.decide(Completed(message))
+        else:
+            self._settlement.decide(_failure_of(message, self._config.max_value_bytes))
+
+    def on_output(self, line: str) -> None:
+        """A line on the process's own stdout or stderr."""
+        self._logs.add_line(line)
+
+    def on_closed(self) -> None:
+        """The child has closed its channel: it is about to end, or can send no result."""
+        if self._settlement.outcome is None:
+            self._task_group.start_soon(self._outlast_channel)
+
+    def on_lost(self, reason: str) -> None:
+        """The process is gone or cannot be trusted."""
+        self._settlement.decide(Lost(reason))
+
+    async def end(self) -> None:
+        """Let a process whose program has ended leave, kill any other; then wait for calls."""
+        self._desk.close()
+        outcome = self._settlement.outcome
+        is_clean = isinstance(outcome, Completed) or (
+            isinstance(outcome, Failed) and outcome.by_program
+        )
+        try:
+            if is_clean:
+                await self._process.leave()
+            self._status = await self._process.kill()
+        except GuardError:
+            self._process.retire("its guard is gone")
+        self._logs.finish()
+        await self._desk.wait_closed(self._config.binding_grace_ms / 1000)
+        self._process.detach()
+
+    async def result(self) -> CodeRunResult:
+        """Build the result; `end` is over."""
+        outcome = self._settlement.outcome
+        if isinstance(outcome, Failed) and not outcome.by_program:
+            return self._failed(outcome.kind, outcome.message)
+        exceeded = self._exceeded_limit()
+        if exceeded is not None:
+            return self._failed(*exceeded)
+        if isinstance(outcome, Failed):
+            return self._failed(outcome.kind, outcome.message)
+        if isinstance(outcome, Completed):
+            assert isinstance(outcome.content, DoneMessage)
+            return self._completed(outcome.content)
+        assert isinstance(outcome, Lost)
+        return self._failed("worker-exit", _describe_loss(outcome, self._status, self._process))
+
+    def _completed(self, done: DoneMessage) -> CodeRunResult:
+        if not done.has_value:
+            return self._build()
+        most = self._config.max_value_bytes
+        if measure(done.value, most) is None:
+            return self._failed("output-limit", f"Value is larger than {most} bytes")
+        if not done.is_exact:
+            return self._failed(
+                "invalid-output", "Completion must be lossless JSON: a number is not exact"
+            )
+        return self._build(has_value=True, value=done.value)
+
+    def _exceeded_limit(self) -> tuple[FailureKind, str] | None:
+        """Judge by what the kernel and the guard have measured, whatever the program says."""
+        status, config = self._status, self._config
+        if status is None:
+            return None
+        if status.reason == "memory":
+            return "worker-exit", (
+                "memory limit reached: the program and its processes used more than "
+                f"{config.memory_mb:g} MiB (memory_mb)"
+            )
+        if status.utime_s + status.stime_s >= config.cpu_seconds - CPU_TOLERANCE_S:
+            return "timeout", (
+                f"CPU limit reached: at most {config.cpu_seconds} s of processor time (cpu_seconds)"
+            )
+        return None
+
+    def _failed(self, kind: FailureKind, message: str) -> CodeRunResult:
+        return self._build(error=CodeRunFailure(kind, message))
+
+    def _build(
+        self, *, has_value: bool = False, value: object = None, error: CodeRunFailure | None = None
+    ) -> CodeRunResult:
+        entries = self._logs.entries
+        return CodeRunResult(
+            entries,
+            has_value=has_value,
+            value=value,
+            error=error,
+            logs_truncated=self._logs.truncated,
+            calls=self._journal.freeze(),
+            calls_dropped=self._journal.dropped_count,
+            log_times_ms=self._observer.times_ms(len(entries)),
+        )
+
+    def _takes_output(self) -> bool:
+        # What a killed program printed before its kill is part of the result; what comes after its
+        # own terminal frame is not.
+        outcome = self._settlement.outcome
+        return (
+            outcome is None
+            or isinstance(outcome, Lost)
+            or (isinstance(outcome, Failed) and not outcome.by_program)
+        )
+
+    def _on_log(self, message: LogMessage) -> None:
+        if message.truncated:
+            self._logs.truncate()
+        else:
+            self._logs.add_part(message.text, is_open=message.is_open)
+
+    def _send_program(self) -> None:
+        if self._has_run:
+            return
+        self._has_run = True
+        frame = b'{"type":"run","program":%b}\n' % self._program
+        sender = self._process.channel.sender
+        try:
+            taken = sender.send_nowait(frame)
+        except OSError:
+            return  # the process is gone; its exit decides the run
+        assert taken, "nothing is sent between the boot frame and the run frame"
+        if sender.needs_flush:
+            self._task_group.start_soon(self._flush)
+
+    async def _flush(self) -> None:
+        with anyio.CancelScope(), self._settlement.interrupts():
+            try:
+                await self._process.channel.sender.flush()
+            except OSError:
+                return  # the process is gone; its exit decides the run
+
+    async def _outlast_channel(self) -> None:
+        with anyio.move_on_after(CLOSED_TIMEOUT_S):
+            await self._process.process.wait_exit()
+        self.on_lost("it closed its channel")
+
+    def _on_binding_fault(self, error: BaseException) -> None:
+        self._binding_fault = error
+        self._settlement.decide(Failed("abort", "a binding raised what is no Exception"))
+
+
+def _failure_of(message: FailMessage, max_value_bytes: int) -> Failed:
+    return Failed(message.kind, cut_message(message.message, max_value_bytes), by_program=True)
+
+
+def _describe_loss(lost: Lost, status: ExitStatus | None, process: ProgramProcess) -> str:
+    if status is None or not process.died_by_itself:
+        return f"the Python process was killed: {lost.reason}"
+    if status.signal is None:
+        return f"the Python process ended with code {status.code} before completing"
+    try:
+        name = signal.Signals(status.signal).name
+    except ValueError:
+        name = f"signal {status.signal}"
+    return f"the Python process was ended by {name} before completing"
+
+
+def _describe_bindings(request: CodeRunRequest) -> list[Namespace]:
+    described: list[Namespace] = []
+    for namespace in request.bindings:
+        # A member that cannot be called is not advertised (PY-047).
+        names = [name for name, function in namespace.functions.items() if callable(function)]
+        item: Namespace = {"global": namespace.global_name, "names": names}
+        if namespace.error_class is not None:
+            item["errorClass"] = {
+                "name": namespace.error_class.name,
+                "memberNameProperty": namespace.error_class.member_name_property,
+            }
+        described.append(item)
+    return described
+
+
+def _encode_reply(call_id: int, ok: bool, payload: bytes) -> bytes:
+    if ok:
+        return b'{"type":"reply","id":%d,"ok":true,"value":%b}\n' % (call_id, payload)
+    return b'{"type":"reply","id":%d,"ok":false,"message":%b}\n' % (call_id, payload)
