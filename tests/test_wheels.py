@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("code-runtime", "code-runtime-worker-thread")
+PACKAGES = ("code-runtime", "code-runtime-python", "code-runtime-worker-thread")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 

@@ -3,6 +3,7 @@
  */
 
 import { getHeapStatistics } from "node:v8";
+import { resourceLimits } from "node:worker_threads";
 import { ConfigError, describe } from "./errors.ts";
 import { ENVELOPE_BYTES, MAX_FRAME_BYTES, MIN_LOG_BYTES } from "./wire.ts";
 
@@ -83,6 +84,24 @@ export function frameCap(heapLimitBytes: number): number {
 }
 
 /**
+ * Find the limit of this process's heap for what lives long.
+ *
+ * V8 reports old and young generation together, and the young one is 192 MiB by default; a frame has to fit
+ * the old one. So an explicit limit of the old generation wins.
+ *
+ * @param options - Where such a limit may stand.
+ * @returns The limit in bytes.
+ */
+export function heapLimit(
+  options: string = [process.env.NODE_OPTIONS ?? "", ...process.execArgv].join(" "),
+): number {
+  const flags = [...options.matchAll(/--max[-_]old[-_]space[-_]size[= ](\d+)/g)];
+  const flag = Number(flags.at(-1)?.[1] ?? 0) || Number.POSITIVE_INFINITY;
+  const own = resourceLimits.maxOldGenerationSizeMb ?? Number.POSITIVE_INFINITY;
+  return Math.min(getHeapStatistics().heap_size_limit, Math.min(flag, own) * MIB);
+}
+
+/**
  * Fill in defaults and check every field.
  *
  * @param config - What the host gave.
@@ -94,7 +113,7 @@ export function frameCap(heapLimitBytes: number): number {
 export function checkConfig(
   config: PythonConfig = {},
   platform: string = process.platform,
-  heapLimitBytes: number = getHeapStatistics().heap_size_limit,
+  heapLimitBytes: number = heapLimit(),
 ): CheckedConfig {
   if (platform === "win32")
     throw new ConfigError("platform", "win32", "Linux, macOS or another Unix");

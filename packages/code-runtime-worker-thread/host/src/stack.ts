@@ -64,6 +64,7 @@ function captureSiteMethods(): { fileOf(site: Site): unknown; show(site: Site): 
 }
 
 let map: PositionMap | undefined;
+let lastLine = Number.MAX_SAFE_INTEGER;
 
 /** Reads a decimal number at an index. */
 function numberAt(source: string, start: number): { value: number; end: number } | undefined {
@@ -88,14 +89,14 @@ function placeIn(line: string): (Position & { start: number; end: number }) | un
   return { line: at.value, column: column.value, start, end: column.end };
 }
 
-/** Shows one call site of the program with its position as written; undefined for the import prologue. */
+/** Shows one call site of the program with its position as written; undefined for what is put around it. */
 function siteText(site: Site): string | undefined {
   const shown = siteMethods.show(site);
   const place = placeIn(shown);
   if (place === undefined || place.line < 1) return undefined;
-  if (map === undefined) return shown;
+  if (map === undefined) return place.line > lastLine ? undefined : shown;
   const written = map.original(place.line, place.column);
-  if (written === undefined) return undefined;
+  if (written === undefined || written.line > lastLine) return undefined;
   const { line, column } = written;
   return `${slice(shown, 0, place.start)}${PLACE}${line}:${column}${slice(shown, place.end)}`;
 }
@@ -124,9 +125,11 @@ function header(error: unknown): string {
  * Show only frames of the program from now on.
  *
  * @param positions - Where generated code came from, when the program was transformed.
+ * @param lineCount - Lines of the program; what stands below them is not its own.
  */
-export function installStacks(positions?: PositionMap): void {
+export function installStacks(positions?: PositionMap, lineCount?: number): void {
   map = positions;
+  lastLine = lineCount ?? lastLine;
   defineProperty(ErrorCtor, "prepareStackTrace", {
     __proto__: null,
     value: prepareStackTrace,

@@ -38,6 +38,8 @@ interface RunRequest {
   readonly namespaces: readonly NamespaceSpec[];
 }
 
+const LINE_END = /\r\n|[\n\r\u2028\u2029]/;
+
 const { socketPath, nonce, waited } = threads.workerData as WorkerData;
 
 /** Takes away what tells of the host: the start data, the port, the arguments. */
@@ -73,7 +75,7 @@ function start(request: RunRequest): void {
   const ledger = new Ledger(request.maxOutputBytes);
   output.ledger = ledger;
   const map = request.map === null ? undefined : new PositionMap(request.map.mappings);
-  installStacks(map);
+  installStacks(map, program.split(LINE_END).length);
   bindings = new Bindings(channel, request.namespaces);
   const flush = (): void => {
     for (let index = 0; index < flushes.length; index++) (flushes[index] as () => void)();

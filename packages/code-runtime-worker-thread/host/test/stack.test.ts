@@ -113,3 +113,10 @@ await new Promise((resolve) => setTimeout(() => { stacks.push(new Error("t").sta
     "Error: t\n    at Timeout._onTimeout (program.ts:2:63)",
   ]);
 });
+
+test("installStacks() shows no frame of what is put around a program (WT-147)", async () => {
+  const revoked = "const { proxy, revoke } = Proxy.revocable({}, {}); revoke(); return proxy";
+  const expected = "TypeError: Cannot perform 'get' on a proxy that has been revoked";
+  expect(await exceptionOf(revoked)).toBe(expected);
+  expect(await exceptionOf(`${revoked}\r\n\u2028`)).toBe(expected);
+});
