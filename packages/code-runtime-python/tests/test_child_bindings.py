@@ -203,7 +203,7 @@ REFUSED = [
     ("__import__('enum').IntEnum('E', 'A').A", "$: E is not JSON"),
     ("(i for i in ())", "$: generator is not JSON"),
     ("__import__('sys')", "$: module is not JSON"),
-    ("{'\\ud83d\\ude00': 1, '\\U0001f600': 2}", "$: duplicate key after combining surrogates"),
+    ("{'\\ud83d\\ude00': 1, '\\U0001f600': 2}", "$[\"\\ud83d\\ude00\"]: duplicate key after combining surrogates"),
     ("cycle", "$[0]: circular reference"),
     ("type('x' * 70_000_000, (), {})()", "$: " + "x" * 60 + " is not JSON"),
 ]
@@ -361,7 +361,9 @@ def test_replies_in_any_order_reach_their_calls() -> None:
 FORGE = """
 import os
 channel = next(int(fd) for fd in os.listdir("/proc/self/fd") if int(fd) >= 200)
+import select
 def forge(number):
+    select.select([], [channel], [])
     os.write(channel, b'{"type":"call","id":%d,"global":"tools","name":"other","args":"forged"}\\n' % number)
 """
 
@@ -391,8 +393,7 @@ def test_forged_call_cannot_hang_an_honest_one(program: str, value: object) -> N
 
 
 @linux_only
-@pytest.mark.parametrize("python", INTERPRETERS)
-def test_reply_that_memory_cannot_hold_fails_that_call_only(python: str) -> None:
+def test_reply_that_memory_cannot_hold_fails_that_call_only() -> None:
     """PY-249: the others go on."""
     program = """
 import asyncio
@@ -401,10 +402,10 @@ async def attempt(args):
         return len(await tools.size(args))
     except RuntimeError as error:
         return str(error)
-return await asyncio.gather(*map(attempt, (10, 200 << 20, 120 << 20, 20))) + [await attempt(30)]
+return await asyncio.gather(*map(attempt, (10, 100 << 20, 70 << 20, 20))) + [await attempt(30)]
 """
     outcome = run_program(
-        program, {"tools.size": lambda size: "x" * size}, python=python, addressSpaceBytes=256 * MIB
+        program, {"tools.size": lambda size: "x" * size}, addressSpaceBytes=128 * MIB
     )
     failed = "Cannot call tools.size: the reply does not fit into memory"
     assert outcome.value == [10, failed, failed, 20, 30]

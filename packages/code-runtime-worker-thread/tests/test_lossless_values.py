@@ -399,7 +399,7 @@ async def test_a_lossy_value_is_refused_as_completion_and_as_argument(
 
 
 async def test_undefined_is_no_value_and_no_argument(run: Run) -> None:
-    """WT-098, SC-037; WT-121."""
+    """WT-098, SC-035, SC-037, WT-121."""
     for program in ("", "return", "return undefined", "return void 0"):
         result = await run(program)
         assert (result.has_value, result.error, result.logs) == (False, None, [])

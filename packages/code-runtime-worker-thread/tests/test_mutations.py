@@ -87,10 +87,9 @@ MUTATIONS = {
     "Buffer.from": "Buffer.from = Buffer.alloc = Buffer.allocUnsafe = Buffer.concat = used",
     "Buffer.prototype": "Buffer.prototype.write = Buffer.prototype.utf8Write = Buffer.prototype.toString = Buffer.prototype.utf8Slice = used",
     "Uint8Array.prototype": "Object.getPrototypeOf(Uint8Array.prototype).set = Object.getPrototypeOf(Uint8Array.prototype).subarray = used",
-    "typed array length": "for (const k of ['length', 'byteLength', 'byteOffset', 'buffer']) Object.defineProperty(Object.getPrototypeOf(Uint8Array.prototype), k, { configurable: true, get: () => 0 })",
+    "typed array length": "for (const k of ['length', 'byteOffset', 'buffer']) Object.defineProperty(Object.getPrototypeOf(Uint8Array.prototype), k, { configurable: true, get: () => 0 })",
     "Function.prototype.toString": "Function.prototype.toString = () => 'function Object() { [native code] }'",
     "Function.prototype.call": "Function.prototype.call = Function.prototype.apply = Function.prototype.bind = used",
-    "Function.prototype Symbol.hasInstance": "Object.defineProperty(Error, Symbol.hasInstance, { value: () => false })",
     "JSON.stringify": "JSON.stringify = () => '\"forged\"'",
     "JSON.parse": "JSON.parse = () => 'forged'",
     # WT-193: upstream leaves these open.
@@ -114,7 +113,7 @@ MUTATIONS = {
     "Error.prepareStackTrace": "Error.prepareStackTrace = used",
     "Error.captureStackTrace": "Error.captureStackTrace = undefined; Error.stackTraceLimit = 0",
     "Error.prototype": "Error.prototype.name = 'Forged'; Error.prototype.toString = used",
-    "Symbol.prototype": "Symbol.prototype.toString = used; Symbol.prototype[Symbol.toPrimitive] = used",
+    "Symbol.prototype": "Symbol.prototype.toString = Symbol.prototype.valueOf = used",
     "RegExp.prototype": "RegExp.prototype.exec = RegExp.prototype.test = used; RegExp.prototype[Symbol.replace] = used",
     "TextEncoder": "TextEncoder.prototype.encode = TextEncoder.prototype.encodeInto = TextDecoder.prototype.decode = used",
     "Math": "for (const k of Object.getOwnPropertyNames(Math)) if (typeof Math[k] === 'function') Math[k] = () => NaN",
@@ -174,10 +173,32 @@ async def test_the_honest_part_ends_as_expected_without_a_change(run: Run) -> No
 @pytest.mark.parametrize("mutation", MUTATIONS.values(), ids=MUTATIONS)
 async def test_a_changed_built_in_changes_nothing_for_the_worker(run: Run, mutation: str) -> None:
     """WT-192, WT-193, GP-008: validation, transport, accounting and typed failures."""
-    assert outcome(await run(f"{BEFORE}{mutation};{HONEST}", TOOLS)) == EXPECTED
+    result = await run(f"{BEFORE}{mutation};{HONEST}", TOOLS, max_wall_ms=5_000)
+    assert outcome(result) == EXPECTED
 
 
-ACCOUNTED = "console.log('12345'); console.log('€'.repeat(50)); return 1"
+ACCOUNTED = f"console.log('12345'); console.log('{'€' * 50}'); return 1"
+
+
+# Those through which text is measured, cut and spelled; each of these runs costs a process.
+COUNTING = (
+    "Array.prototype, all",
+    "Object.prototype getters",
+    "Number.isFinite",
+    "Reflect, all",
+    "String.prototype.charCodeAt",
+    "String.prototype.slice",
+    "String.prototype, all",
+    "Buffer.byteLength",
+    "Buffer.prototype",
+    "typed array length",
+    "Function.prototype.call",
+    "JSON.stringify",
+    "TextEncoder",
+    "Math",
+    "no Buffer",
+    "no String",
+)
 
 
 async def test_a_changed_built_in_does_not_change_what_output_costs(provider: Provider) -> None:
@@ -186,24 +207,57 @@ async def test_a_changed_built_in_does_not_change_what_output_costs(provider: Pr
         # 100 bytes less the message (33) and the list (2) leave 65: 7 for the first entry, 1 for the
         # comma, and 57 for the second: 18 euro signs of 3 bytes and two quotes.
         expected = (["12345", "€" * 18], "output-limit", "Output is larger than 100 bytes")
-        for name, mutation in {"none": "", **MUTATIONS}.items():
-            result = await runtime.run(build_request(f"{BEFORE}{mutation};{ACCOUNTED}"))
+        for name in COUNTING:
+            mutation = MUTATIONS[name]
+            result = await runtime.run(
+                build_request(f"{BEFORE}{mutation};{ACCOUNTED}", max_wall_ms=5_000)
+            )
             assert result.error is not None, name
             seen = (result.logs, result.error.kind, result.error.message)
             assert seen == expected, name
 
 
+PLAIN = "expected plain objects, arrays, strings, finite numbers, booleans or null"
+OWN_PROTOTYPE = f"with a prototype of its own is not JSON, {PLAIN}"
 FORGED = {
-    "class": "class Fake {}; const bad = new Fake()",
-    "class named Object": "const bad = new ({ Object: function () {} }.Object)()",
-    "constructor link": "function Fake() {} Fake.prototype.constructor = Object; const bad = new Fake()",
-    "prototype of a prototype": "const bad = Object.create(Object.create(null))",
-    "inheriting": "const bad = Object.create({ inherited: 1 })",
-    "array of a forged chain": "const bad = Object.setPrototypeOf([1], Object.create(Array.prototype))",
-    "array without prototype": "const bad = Object.setPrototypeOf([1], null)",
-    "array subclass": "const bad = new (class extends Array {})(1, 2)",
-    "Map": "const bad = new Map([[1, 2]])",
-    "revoked constructor": "const proxied = Proxy.revocable(function () {}, {}); const bad = Object.create({ constructor: proxied.proxy }); proxied.revoke()",
+    "class": (
+        "class Fake {}; const bad = new Fake()",
+        f"an instance of class Fake is not JSON, {PLAIN}",
+    ),
+    "class named Object": (
+        "const bad = new ({ Object: function () {} }.Object)()",
+        f"an instance of class Object is not JSON, {PLAIN}",
+    ),
+    "constructor link": (
+        "function Fake() {} Fake.prototype.constructor = Object; const bad = new Fake()",
+        f"an instance of class Object is not JSON, {PLAIN}",
+    ),
+    "prototype of a prototype": (
+        "const bad = Object.create(Object.create(null))",
+        f"an object {OWN_PROTOTYPE}",
+    ),
+    "inheriting": ("const bad = Object.create({ inherited: 1 })", f"an object {OWN_PROTOTYPE}"),
+    "array of a forged chain": (
+        "const bad = Object.setPrototypeOf([1], Object.create(Array.prototype))",
+        f"an array {OWN_PROTOTYPE}",
+    ),
+    "array without prototype": (
+        "const bad = Object.setPrototypeOf([1], null)",
+        f"an array {OWN_PROTOTYPE}",
+    ),
+    "array subclass": (
+        "const bad = new (class extends Array {})(1, 2)",
+        f"an array {OWN_PROTOTYPE}",
+    ),
+    "Map": (
+        "const bad = new Map([[1, 2]])",
+        "Map is not JSON, expected Object.fromEntries(map)",
+    ),
+    "revoked constructor": (
+        "const proxied = Proxy.revocable(function () {}, {}); "
+        "const bad = Object.create({ constructor: proxied.proxy }); proxied.revoke()",
+        "reading it threw an error, expected a value that can be read",
+    ),
 }
 LOOK_ALIKE = """
 Array.isArray = () => true;
@@ -214,9 +268,9 @@ for (const k of ["instanceof", Symbol.hasInstance]) try { Object[k] = () => true
 """
 
 
-@pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
+@pytest.mark.parametrize(("forged", "reason"), FORGED.values(), ids=FORGED)
 async def test_forged_prototypes_are_refused_in_both_directions_after_such_changes(
-    run: Run, forged: str
+    run: Run, forged: str, reason: str
 ) -> None:
     """WT-194, WT-107: as an argument before anything is sent, as a completion, and inside both."""
     seen: list[object] = []
@@ -228,7 +282,7 @@ async def test_forged_prototypes_are_refused_in_both_directions_after_such_chang
     result = await run(program, {"note": seen.append})
     assert result.error is not None, result
     assert (result.logs, seen, result.calls) == (["ToolCallError"] * 3, [], [])
-    assert (result.error.kind, result.error.message[:46]) == (
+    assert (result.error.kind, result.error.message) == (
         "invalid-output",
-        "The completion must be lossless JSON: $[1]: "[:46],
+        f"The completion must be lossless JSON: $[1]: {reason}",
     )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from run_requests import Provider, Run, build_request
 
-from code_runtime import AbortSignal, CodeRunResult, CodeRuntime
+from code_runtime import AbortSignal, CodeRunResult, CodeRuntime, Context
 from code_runtime._lossless import encode, measure
+from code_runtime_worker_thread import WorkerThreadCodeRuntime
 
 pytestmark = pytest.mark.anyio
 
@@ -152,10 +153,8 @@ async def test_a_syntax_error_is_charged_too(provider: Provider) -> None:
 
 
 @pytest.fixture(scope="module")
-async def cap_100(anyio_backend: str, module_leaves_nothing: None) -> Any:
-    from code_runtime import Context
-    from code_runtime_worker_thread import WorkerThreadCodeRuntime
-
+async def cap_100(anyio_backend: str, module_leaves_nothing: None) -> AsyncIterator[CodeRuntime]:
+    """A runtime whose cap is 100 bytes."""
     async with Context() as ctx:
         await ctx.plugin(WorkerThreadCodeRuntime, {"max_output_bytes": 100})
         yield ctx.codeRuntime

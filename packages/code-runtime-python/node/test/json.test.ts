@@ -20,7 +20,13 @@ class Point {
   x = 1;
 }
 
-test.each([
+const throwing = {
+  get a(): never {
+    throw new Error("x");
+  },
+};
+
+const refused: readonly (readonly [unknown, string])[] = [
   [undefined, "$: undefined is not JSON"],
   [{ a: undefined }, "$.a: undefined is not JSON"],
   [[Number.NaN], "$[0]: NaN is not JSON"],
@@ -39,24 +45,15 @@ test.each([
   [cycle, "$[0].again: a cycle is not JSON"],
   [{ toJSON: () => 1 }, "$.toJSON: function is not JSON"],
   [Promise.resolve(1), "$: Promise is not JSON"],
-  [
-    {
-      get a() {
-        throw new Error("x");
-      },
-    },
-    "$.a: reading it threw an error",
-  ],
-])("snapshot() refuses a value when it is not lossless JSON: %o (PY-188)", (value, text) => {
-  expect(refusal(value)).toBe(
-    text.includes("prototype of its own")
-      ? "$: an instance of class Object is not JSON".replace(
-          "an instance of class Object",
-          "an instance of class Object",
-        ) && refusal(value)
-      : text,
-  );
-});
+  [throwing, "$.a: reading it threw an error"],
+];
+
+test.each(refused.map(([, text], index) => [text, index] as const))(
+  "snapshot() refuses a value when %s (PY-188)",
+  (text, index) => {
+    expect(refusal(refused[index]?.[0])).toBe(text);
+  },
+);
 
 test("snapshot() takes values of another realm and objects without prototype", () => {
   const value = runInNewContext("({ a: [1, { b: null }] })") as unknown;
@@ -98,26 +95,30 @@ test("encode() and measure() take a million levels (PY-190)", () => {
   expect(refusal(root).length).toBeLessThan(300);
 });
 
-const values = fc.jsonValue({ noUnicodeString: false } as object) as fc.Arbitrary<JsonValue>;
+const scalars = fc.oneof(
+  fc.constantFrom(null, true, false),
+  fc.maxSafeInteger(),
+  fc.double({ noNaN: true, noDefaultInfinity: true }).filter((number) => !Object.is(number, -0)),
+  fc.string({ unit: "binary" }),
+);
+const values = fc.letrec((tie) => ({
+  value: fc.oneof(
+    { depthSize: "small" },
+    scalars,
+    fc.array(tie("value"), { maxLength: 4 }),
+    fc.dictionary(fc.string(), tie("value"), { maxKeys: 4 }),
+  ),
+})).value as fc.Arbitrary<JsonValue>;
 
 test("encode() writes what JSON.stringify writes, and measure() counts it, when a value is any", () => {
   fc.assert(
     fc.property(values, (value) => {
-      if (
-        JSON.stringify(value).includes("-0") ||
-        JSON.stringify(value) !==
-          JSON.stringify(value, (_, item) => (Object.is(item, -0) ? "zero" : item))
-      )
-        return;
       const taken = snapshot(value);
       const text = encode({ ...taken, isPlain: false });
-      const exact = JSON.stringify(value).replace(
-        /(?<=[[:,]|^)-?\d[\d.]*e\+\d+(?=[,\]}]|$)/g,
-        (token) => `${BigInt(Number(token))}`,
-      );
       if (taken.isPlain) expect(text).toBe(JSON.stringify(value));
-      else if (!text.includes('"')) expect(text).toBe(exact);
-      expect(JSON.parse(text)).toEqual(value);
+      // Structure and doubles survive; only the digits of large integers are spelled otherwise.
+      expect(JSON.stringify(JSON.parse(text))).toBe(JSON.stringify(value));
+      expect(/\de\+/.test(text.replace(/"(?:[^"\\]|\\.)*"/g, ""))).toBe(false);
       const size = Buffer.byteLength(text);
       expect(measure(taken.value, size)).toBe(size);
       expect(measure(taken.value, size - 1)).toBe(undefined);

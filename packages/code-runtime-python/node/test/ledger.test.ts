@@ -20,7 +20,7 @@ test.each(logs)(
     const kept = ledger.finish();
     expect(kept).toEqual(vector.logs);
     expect(ledger.truncated).toBe(vector.truncated);
-    expect(told.sort()).toEqual(vector.spec === "PY-131" ? [...kept].sort() : [...kept].sort());
+    expect(told).toEqual(kept);
   },
 );
 
@@ -48,10 +48,10 @@ test("LogLedger calls an observer no more when it threw", () => {
   });
   ledger.entry("a");
   ledger.entry("b");
-  expect([calls, ledger.finish(), (ledger.fault?.error as Error).message]).toEqual([
+  expect([calls, ledger.finish(), ledger.fault]).toEqual([
     1,
     ["a", "b"],
-    "no",
+    { error: new Error("no") },
   ]);
 });
 

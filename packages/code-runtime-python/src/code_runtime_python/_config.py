@@ -89,6 +89,7 @@ class PythonConfig:
                 _positive(name, value, optional=name in _OPTIONAL)
         _integer("cpu_seconds", self.cpu_seconds, 1, MAX_SAFE - 1)
         self._check_address_space()
+        self._check_memory()
         if self.python_bin is not None:
             _check_path("python_bin", self.python_bin)
         if self.max_wall_ms is not None:
@@ -140,6 +141,11 @@ class PythonConfig:
                 f"more than {BASELINE_BYTES // MEBIBYTE} MiB, what an interpreter needs for itself "
                 f"({BASELINE_BYTES} bytes)",
             )
+
+    def _check_memory(self) -> None:
+        if not 1 <= self.memory_mb * MEBIBYTE <= MAX_SAFE:
+            expected = f"at least one byte and at most {MAX_SAFE // MEBIBYTE} MiB"
+            raise _refuse("memory_mb", self.memory_mb, expected)
 
     def _check_budget(self, name: str, value: object, least: int) -> None:
         size_bytes = _integer(name, value, least, MAX_FRAME_BYTES - ENVELOPE_BYTES)

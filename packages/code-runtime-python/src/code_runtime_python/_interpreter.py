@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import stat
 import subprocess
 import sys
+from contextlib import suppress
 from typing import Final
 
 import anyio
@@ -81,29 +83,43 @@ def _is_executable(path: str) -> bool:
 
 async def _probe(path: str) -> None:
     env = {name: os.environ[name] for name in ("TMPDIR",) if name in os.environ}
+    answer = b""
     try:
-        # A wrapper may ignore SIGTERM: leaving the block by the deadline kills it.
-        async with await anyio.open_process(
+        # In a session of its own, so that what a wrapper has started is killed with it.
+        process = await anyio.open_process(
             [path, "-I", "-c", _PROBE],
             stdin=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env=env,
-        ) as process:
-            answer = b""
-            with anyio.fail_after(PROBE_TIMEOUT_S):
-                assert process.stdout is not None
-                async for chunk in process.stdout:
-                    answer += chunk
-                    if len(answer) > MAX_PROBE_BYTES:
-                        raise _unfit(path, "the version probe failed: it printed too much")
-                code = await process.wait()
-    except TimeoutError:
-        raise _unfit(path, f"the version probe failed: no end within {PROBE_TIMEOUT_S} s") from None
+            start_new_session=True,
+        )
     except OSError as error:
         raise _unfit(path, f"the version probe failed: {error.strerror}") from error
+    try:
+        with anyio.fail_after(PROBE_TIMEOUT_S):
+            assert process.stdout is not None
+            async for chunk in process.stdout:
+                answer += chunk
+                if len(answer) > MAX_PROBE_BYTES:
+                    raise _unfit(path, "the version probe failed: it printed too much")
+            code = await process.wait()
+    except TimeoutError:
+        raise _unfit(path, f"the version probe failed: no end within {PROBE_TIMEOUT_S} s") from None
+    finally:
+        # By SIGKILL, which no wrapper ignores; not once it is reaped, when the number may be that
+        # of another group.
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        with anyio.CancelScope(shield=True):
+            await process.aclose()
     if code != 0:
-        raise _unfit(path, f"the version probe failed: it ended with code {code}")
+        raise _unfit(path, f"the version probe failed: it ended with {_ending(code)}")
     _judge(path, answer.strip())
+
+
+def _ending(code: int) -> str:
+    return f"code {code}" if code > 0 else f"signal {-code}"
 
 
 def _judge(path: str, answer: bytes) -> None:

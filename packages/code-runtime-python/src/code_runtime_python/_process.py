@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
 import anyio
 import anyio.abc
+import anyio.to_thread
 
 from code_runtime._execution._channel import StreamChannel
 from code_runtime._execution._output import OutputPipe
@@ -35,6 +35,9 @@ CHILD_FOLDER: Final = Path(__file__).parent / "_child"
 # After `done` a program gets this long to leave by itself: the child bounds its own part.
 EXIT_WINDOW_S: Final = 1.0
 READERS_TIMEOUT_S: Final = 1.0
+# 8 KiB keep the loop for 25 ms at worst, when they are nothing but brackets; what is longer is
+# parsed in a thread.
+PARSE_INLINE_BYTES: Final = 8_192
 
 
 @final
@@ -61,11 +64,13 @@ class ProgramProcess:
         self._forks = forks
         self._directory: str | None = None
         self._process: GuardedProcess | None = None
-        self._channel: StreamChannel[tuple[ChildMessage, int]] | None = None
+        self._channel: StreamChannel[bytes] | None = None
+        self._large_line = b""
         self._stdout: OutputPipe | None = None
         self._stderr: OutputPipe | None = None
         self._session: PythonSession | None = None
         self._task_group: anyio.abc.TaskGroup | None = None
+        self._channel_done = anyio.Event()
         self._readers_done = anyio.Event()
         self._served = anyio.Event()
         self._retired: str | None = None
@@ -83,7 +88,7 @@ class ProgramProcess:
         return self._process
 
     @property
-    def channel(self) -> StreamChannel[tuple[ChildMessage, int]]:
+    def channel(self) -> StreamChannel[bytes]:
         """The fd-3 channel."""
         assert self._channel is not None
         return self._channel
@@ -113,6 +118,10 @@ class ProgramProcess:
                 task_group.start_soon(self._stderr.read)
         finally:
             self.retire("the process is closed")
+            if self._session is not None:
+                # No effect on a run that is settled; one whose reader has failed would hang.
+                self._session.on_lost("its output could not be read")
+            self._channel_done.set()
             self._readers_done.set()
             with anyio.CancelScope(shield=True):
                 if self._process is not None:
@@ -143,8 +152,14 @@ class ProgramProcess:
         """
         self._session = session
         self.retire("the process has served its run")
+        # Another program of the same user may have stopped it while it waited.
+        self._signal(signal.SIGCONT)
         self.process.watch(self._config.memory_bytes)
         await self.channel.send(boot)
+
+    async def wait_read(self) -> None:
+        """Wait until the channel is read to its end."""
+        await self._channel_done.wait()
 
     async def leave(self) -> None:
         """Let a process whose program has ended leave: by itself, else by SIGTERM.
@@ -154,8 +169,7 @@ class ProgramProcess:
         with anyio.move_on_after(EXIT_WINDOW_S):
             await self.process.wait_exit()
             return
-        with suppress(OSError):
-            signal.pidfd_send_signal(self.process.pidfd, signal.SIGTERM)
+        self._signal(signal.SIGTERM)
         with anyio.move_on_after(self._config.grace_ms / 1000):
             await self.process.wait_exit()
 
@@ -171,6 +185,9 @@ class ProgramProcess:
         await self.process.kill()
         with anyio.move_on_after(READERS_TIMEOUT_S):
             await self._readers_done.wait()
+        for pipe in (self._stdout, self._stderr):
+            if pipe is not None:
+                pipe.flush()  # only if a process that is not of this run holds the other end
         if self._task_group is not None:
             self._task_group.cancel_scope.cancel()
         return await self.process.wait_exit()
@@ -185,6 +202,11 @@ class ProgramProcess:
     def detach(self) -> None:
         """Forget the session: what still arrives belongs to no run."""
         self._session = None
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.process.pidfd >= 0:  # there is none on macOS, nor when all is gone
+            with suppress(OSError):
+                signal.pidfd_send_signal(self.process.pidfd, number)
 
     async def _start_process(self) -> None:
         with ExitStack() as theirs:
@@ -221,15 +243,7 @@ class ProgramProcess:
         """Open our ends of the channel and the pipes; return the ends for the process."""
         ours, control = socket.socketpair()
         theirs.callback(control.close)
-        reader = LineReader()
-
-        def cut(chunk: bytes) -> Iterator[tuple[ChildMessage, int]]:
-            for line in reader.push(chunk):
-                message = parse_child_frame(line)
-                if message is not None:
-                    yield message, len(line)
-
-        self._channel = StreamChannel(ours, cut)
+        self._channel = StreamChannel(ours, LineReader().push)
         out_read, out_write = os.pipe()
         theirs.callback(os.close, out_write)
         self._stdout = OutputPipe(out_read, self._admit, self._room_bytes)
@@ -240,23 +254,37 @@ class ProgramProcess:
 
     async def _read_channel(self) -> None:
         try:
-            await self.channel.read(self._on_message, self._pause)
+            await self.channel.read(self._on_line, self._pause)
         except LineTooLongError as error:
             self.retire(str(error))
             if self._session is not None:
                 self._session.on_lost(str(error))
             return
         self.retire("the process closed its channel")
+        self._channel_done.set()
         if self._session is not None:
             self._session.on_closed()
 
+    def _on_line(self, line: bytes) -> None:
+        if len(line) > PARSE_INLINE_BYTES:
+            self._large_line = line
+        else:
+            self._hand_over(parse_child_frame(line), len(line))
+
     async def _pause(self) -> None:
+        if self._large_line:
+            line, self._large_line = self._large_line, b""
+            # Hostile brackets or numbers may take it seconds: nobody waits for a run that is over.
+            message = await anyio.to_thread.run_sync(
+                parse_child_frame, line, abandon_on_cancel=True
+            )
+            self._hand_over(message, len(line))
         if self._session is not None and self._session.saturated:
             await self._session.wait_for_room()
 
-    def _on_message(self, item: tuple[ChildMessage, int]) -> None:
-        if self._session is not None:
-            self._session.on_message(*item)
+    def _hand_over(self, message: ChildMessage | None, size_bytes: int) -> None:
+        if message is not None and self._session is not None:
+            self._session.on_message(message, size_bytes)
 
     def _admit(self, line: str) -> None:
         if self._session is not None:

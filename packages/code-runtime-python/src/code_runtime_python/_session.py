@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 from typing import Final, final
 
 import anyio
 import anyio.abc
+import anyio.to_thread
 
 from code_runtime._execution._calls import CallDesk
 from code_runtime._execution._journal import Journal
@@ -14,6 +16,7 @@ from code_runtime._execution._logs import LogObserver
 from code_runtime._execution._settlement import Completed, Failed, Lost, Settlement
 from code_runtime._guarded import ExitStatus, GuardError
 from code_runtime._lossless import measure
+from code_runtime._text import shorten
 from code_runtime._vocabulary import CodeRunFailure, CodeRunRequest, CodeRunResult, FailureKind
 
 from ._child.wire import Namespace, encode_boot
@@ -34,6 +37,15 @@ from ._process import ProgramProcess
 CLOSED_TIMEOUT_S: Final = 0.5
 # The kernel ends a process at the limit and counts in ticks: this much below is still the limit.
 CPU_TOLERANCE_S: Final = 0.05
+# From the boot frame to its answer: milliseconds for a process that is up, a start for one that is
+# not.
+ANSWER_S: Final = 10.0
+# What a process has sent before its end is read to the last frame, the largest one included.
+READ_TIMEOUT_S: Final = 10.0
+# An undeclared name is shown up to here.
+MAX_NAME_CHARS: Final = 1_024
+# Above this a value is measured in a thread.
+INLINE_BYTES: Final = 8_192
 
 
 @final
@@ -71,14 +83,20 @@ class PythonSession:
             first_id=0,
             allows_gaps=False,
         )
-        self._has_run = False
+        self._targets = {
+            (namespace.global_name, member)
+            for namespace in request.bindings
+            for member in namespace.functions
+        }
+        self._has_run = anyio.Event()
+        self._done_bytes = 0
         self._binding_fault: BaseException | None = None
         self._status: ExitStatus | None = None
 
     @property
     def has_run(self) -> bool:
         """Whether the program has been sent."""
-        return self._has_run
+        return self._has_run.is_set()
 
     @property
     def fault(self) -> BaseException | None:
@@ -115,7 +133,21 @@ class PythonSession:
             self.on_lost("the Python process ended before the program started")
 
     async def watch(self) -> None:
-        """Return at once: the kernel keeps the processor time, the guard the memory."""
+        """Notice a process that does not begin, and one that has ended, whoever holds its channel.
+
+        The kernel keeps the processor time, the guard the memory.
+        """
+        with anyio.move_on_after(ANSWER_S):
+            await self._has_run.wait()
+        if not self.has_run:
+            self.on_lost("it does not answer")
+            return
+        await self._process.process.wait_exit()
+        # Nobody hears a reply any more, and a reader that waits for room would never see the end.
+        self._desk.close()
+        with anyio.move_on_after(READ_TIMEOUT_S):
+            await self._process.wait_read()
+        self.on_lost("its channel stayed open")
 
     def on_message(self, message: ChildMessage, size_bytes: int) -> None:
         """Act on one frame of the child; after the outcome only logs of a killed run count."""
@@ -125,13 +157,12 @@ class PythonSession:
         elif self._settlement.outcome is not None:
             return
         elif isinstance(message, CallMessage):
-            if self._has_run:
-                self._desk.accept(
-                    message.id, message.global_name, message.name, message.args, size_bytes
-                )
+            if self.has_run:
+                self._on_call(message, size_bytes)
         elif isinstance(message, AckMessage):
             self._send_program()
         elif isinstance(message, DoneMessage):
+            self._done_bytes = size_bytes
             self._settlement.decide(Completed(message))
         else:
             self._settlement.decide(_failure_of(message, self._config.max_value_bytes))
@@ -178,15 +209,19 @@ class PythonSession:
             return self._failed(outcome.kind, outcome.message)
         if isinstance(outcome, Completed):
             assert isinstance(outcome.content, DoneMessage)
-            return self._completed(outcome.content)
+            return await self._completed(outcome.content)
         assert isinstance(outcome, Lost)
         return self._failed("worker-exit", _describe_loss(outcome, self._status, self._process))
 
-    def _completed(self, done: DoneMessage) -> CodeRunResult:
+    async def _completed(self, done: DoneMessage) -> CodeRunResult:
         if not done.has_value:
             return self._build()
         most = self._config.max_value_bytes
-        if measure(done.value, most) is None:
+        if self._done_bytes > INLINE_BYTES:
+            size_bytes = await anyio.to_thread.run_sync(measure, done.value, most)
+        else:
+            size_bytes = measure(done.value, most)
+        if size_bytes is None:
             return self._failed("output-limit", f"Value is larger than {most} bytes")
         if not done.is_exact:
             return self._failed(
@@ -204,9 +239,13 @@ class PythonSession:
                 "memory limit reached: the program and its processes used more than "
                 f"{config.memory_mb:g} MiB (memory_mb)"
             )
-        if status.utime_s + status.stime_s >= config.cpu_seconds - CPU_TOLERANCE_S:
+        limit_s = _kernel_limit_s(config.cpu_seconds)
+        was_killed = status.signal in (signal.SIGXCPU, signal.SIGKILL)
+        tolerance_s = CPU_TOLERANCE_S if was_killed else 0
+        if status.utime_s + status.stime_s >= limit_s - tolerance_s:
+            source = "cpu_seconds" if limit_s == config.cpu_seconds else "inherited by the host"
             return "timeout", (
-                f"CPU limit reached: at most {config.cpu_seconds} s of processor time (cpu_seconds)"
+                f"CPU limit reached: at most {limit_s} s of processor time ({source})"
             )
         return None
 
@@ -244,10 +283,17 @@ class PythonSession:
         else:
             self._logs.add_part(message.text, is_open=message.is_open)
 
+    def _on_call(self, call: CallMessage, size_bytes: int) -> None:
+        target = call.global_name, call.name
+        if target not in self._targets:
+            # A forged name may have megabytes, and goes into the journal and the reply.
+            target = shorten(target[0], MAX_NAME_CHARS), shorten(target[1], MAX_NAME_CHARS)
+        self._desk.accept(call.id, *target, call.args, size_bytes)
+
     def _send_program(self) -> None:
-        if self._has_run:
+        if self.has_run:
             return
-        self._has_run = True
+        self._has_run.set()
         frame = b'{"type":"run","program":%b}\n' % self._program
         sender = self._process.channel.sender
         try:
@@ -280,7 +326,9 @@ def _failure_of(message: FailMessage, max_value_bytes: int) -> Failed:
 
 
 def _describe_loss(lost: Lost, status: ExitStatus | None, process: ProgramProcess) -> str:
-    if status is None or not process.died_by_itself:
+    if status is None or status.reason == "guard-lost":
+        return "the Python process was killed: its guard is gone"
+    if not process.died_by_itself:
         return f"the Python process was killed: {lost.reason}"
     if status.signal is None:
         return f"the Python process ended with code {status.code} before completing"
@@ -289,6 +337,21 @@ def _describe_loss(lost: Lost, status: ExitStatus | None, process: ProgramProces
     except ValueError:
         name = f"signal {status.signal}"
     return f"the Python process was ended by {name} before completing"
+
+
+def _kernel_limit_s(cpu_seconds: int) -> int:
+    """Return the limit that the child sets: a stricter one that the host passes on stays.
+
+    Source: PY-240, PY-241.
+    """
+    soft, hard = cpu_seconds, cpu_seconds + 1
+    old_soft, old_hard = resource.getrlimit(resource.RLIMIT_CPU)
+    if old_hard != resource.RLIM_INFINITY:
+        hard = min(hard, old_hard)
+    if old_soft != resource.RLIM_INFINITY:
+        soft = min(soft, old_soft)
+    # Where both are equal the child takes the soft one down, so that SIGXCPU comes first.
+    return soft if soft < hard or soft == 1 else hard - 1
 
 
 def _describe_bindings(request: CodeRunRequest) -> list[Namespace]:

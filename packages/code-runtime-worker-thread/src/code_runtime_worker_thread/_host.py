@@ -10,15 +10,11 @@ Nothing that the process sends is trusted: a frame out of place kills it.
 
 from __future__ import annotations
 
-import json
 import os
-import secrets
 import signal
 import socket
-import struct
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
@@ -38,6 +34,7 @@ from ._config import WorkerThreadConfig
 from ._fatal import FatalTextFilter
 from ._frames import FrameReader, Message, ProtocolError, encode_frame
 from ._node import NodeBinary
+from ._worker import FrameChannel, Worker, listen
 
 if TYPE_CHECKING:
     from ._session import RunSession
@@ -53,9 +50,6 @@ READERS_TIMEOUT_S: Final = 1.0
 # What is known of an end arrives on three ways (control socket, worker's socket, guard); a verdict
 # waits this long for all of them.
 LOSS_TIMEOUT_S: Final = 0.5
-# What the main thread tells as the error of a worker whose heap is full.
-OUT_OF_HEAP: Final = "ERR_WORKER_OUT_OF_MEMORY"
-MAX_DETAIL_BYTES: Final = 1_048_576
 # Signals by which a process ends when V8 or the system gives up on it.
 _CRASH_SIGNALS: Final = frozenset(
     {
@@ -67,17 +61,6 @@ _CRASH_SIGNALS: Final = frozenset(
         signal.SIGSEGV,
     }
 )
-FrameChannel = StreamChannel[Message]
-_CREDENTIALS: Final = struct.Struct("3i")
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerExit:
-    """How a worker ended, as the main thread tells it (untrusted)."""
-
-    exit_code: int
-    error: str | None
-    changed: str | None
 
 
 @final
@@ -102,22 +85,17 @@ class NodeHost:
         self._directory: str | None = None
         self._process: GuardedProcess | None = None
         self._control: FrameChannel | None = None
-        self._worker: FrameChannel | None = None
-        self._worker_nonce = b""
+        self._worker = Worker()
         self._session: RunSession | None = None
         self._stderr_filter = FatalTextFilter(self._admit)
         self._stdout: OutputPipe | None = None
         self._stderr: OutputPipe | None = None
         self._ready_frame = anyio.Event()
-        self._hello = anyio.Event()
-        self._worker_gone = anyio.Event()
-        self._worker_closed = anyio.Event()
         self._readers_done = anyio.Event()
         self._served = anyio.Event()
         self._booting: anyio.CancelScope | None = None
         self._task_group: anyio.abc.TaskGroup | None = None
         self._retired: str | None = None
-        self.worker_exit: WorkerExit | None = None
         self.died_by_itself = False
         self.fatal_text: str | None = None
         self.run_count = 0
@@ -126,11 +104,6 @@ class NodeHost:
     def retired(self) -> str | None:
         """Why this host must serve no further run, or None."""
         return self._retired
-
-    @property
-    def out_of_heap(self) -> bool:
-        """Whether the worker ended because its heap was full."""
-        return self.worker_exit is not None and self.worker_exit.error == OUT_OF_HEAP
 
     @property
     def process(self) -> GuardedProcess:
@@ -145,9 +118,8 @@ class NodeHost:
         return self._directory
 
     @property
-    def worker(self) -> FrameChannel:
-        """The socket of the worker that waits or runs."""
-        assert self._worker is not None
+    def worker(self) -> Worker:
+        """The worker that waits or runs."""
         return self._worker
 
     def retire(self, reason: str) -> None:
@@ -183,7 +155,7 @@ class NodeHost:
             for closable in (self._control, self._worker, self._stdout, self._stderr):
                 if closable is not None:
                     closable.close()
-            self._control = self._worker = self._stdout = self._stderr = None
+            self._control = self._stdout = self._stderr = None
             self._readers_done.set()
             self._served.set()
 
@@ -210,35 +182,30 @@ class NodeHost:
         Raises:
             HostBootError: it does not come up.
         """
-        self._worker_gone = anyio.Event()
-        self._worker_closed = anyio.Event()
-        self._hello = anyio.Event()
-        self.worker_exit = None
-        self._worker_nonce = secrets.token_bytes(16)
+        self._worker = Worker()
         with anyio.move_on_after(WORKER_TIMEOUT_S):
             try:
                 self._directory = self._directories.create()
-                await self._boot_worker()
+                await self._boot_worker(self._worker)
             except OSError as error:
                 raise HostBootError(self._retired or str(error)) from error
-        if not self._hello.is_set():
+        if not self._worker.ready.is_set():
             raise HostBootError(self._boot_failure())
 
-    async def _boot_worker(self) -> None:
-        listener, address = _listen(self._directories.path)
+    async def _boot_worker(self, worker: Worker) -> None:
+        listener, address = listen(self._directories.path)
         try:
             with anyio.CancelScope() as self._booting:
                 await self._send_control(
                     frames.SPAWN,
                     address,
-                    self._worker_nonce,
+                    worker.nonce,
                     int(self.config.max_old_generation_size_mb * 1_048_576),
                 )
-                connection = await _accept(listener, self.process.pid)
-                self._worker = StreamChannel(connection, FrameReader().feed)
+                await worker.accept(listener, self.process.pid)
                 assert self._task_group is not None
-                self._task_group.start_soon(self._read_worker, self._worker)
-                await self._hello.wait()
+                self._task_group.start_soon(self._read_worker, worker)
+                await worker.ready.wait()
         finally:
             self._booting = None
             listener.close()
@@ -267,12 +234,13 @@ class NodeHost:
         with anyio.move_on_after(FINISH_TIMEOUT_S):
             with suppress(OSError):
                 await self._send_control(frames.TERMINATE, self.run_count)
-            await self._worker_gone.wait()
-            await self._worker_closed.wait()
-        if self.worker_exit is None or not self._worker_closed.is_set():
+            await self._worker.gone.wait()
+            await self._worker.closed.wait()
+        ended = self._worker.exit
+        if ended is None or not self._worker.closed.is_set():
             self.retire("the worker did not end")
-        elif self.worker_exit.changed is not None:
-            self.retire(self.worker_exit.changed)
+        elif ended.changed is not None:
+            self.retire(ended.changed)
         elif await self.process.leftovers():
             self.retire("the program left processes behind")
         if self.run_count >= self.config.runs_per_host:
@@ -286,9 +254,7 @@ class NodeHost:
             await self._stdout.drain()
             await self._stderr.drain()
             self._stderr_filter.finish(crashed=False)
-            if self._worker is not None:
-                self._worker.close()
-                self._worker = None
+            self._worker.close()
             await self._drop_directory()
 
     async def kill(self) -> ExitStatus:
@@ -303,8 +269,8 @@ class NodeHost:
         await self.process.kill()
         with anyio.move_on_after(READERS_TIMEOUT_S):
             await self._readers_done.wait()
-            if self._worker is not None:
-                await self._worker_closed.wait()
+            if self._worker.is_connected:
+                await self._worker.closed.wait()
         if self._task_group is not None:
             self._task_group.cancel_scope.cancel()
         status = await self.process.wait_exit()
@@ -336,12 +302,12 @@ class NodeHost:
             await self._directories.remove(directory)
 
     def _boot_failure(self) -> str:
-        detail = self.worker_exit
+        ended = self._worker.exit
         if self._retired is not None:
             return self._retired
-        if detail is None:
+        if ended is None:
             return f"no worker within {WORKER_TIMEOUT_S} s"
-        return detail.error or f"the worker ended with code {detail.exit_code}"
+        return ended.error or f"the worker ended with code {ended.exit_code}"
 
     async def _start_process(self) -> None:
         with ExitStack() as theirs:
@@ -395,28 +361,28 @@ class NodeHost:
         if self._session is not None:
             # A result may still be on its way through the worker's socket.
             with anyio.move_on_after(LOSS_TIMEOUT_S):
-                await self._worker_closed.wait()
+                await self._worker.closed.wait()
                 await self.process.wait_exit()
         self._fail(reason)
 
-    async def _read_worker(self, channel: FrameChannel) -> None:
+    async def _read_worker(self, worker: Worker) -> None:
         try:
-            await channel.read(self._on_worker, self._pause)
+            await worker.channel.read(self._on_worker, self._pause)
         except ProtocolError as error:
             self._fail(str(error))
-        self._worker_closed.set()
+        worker.closed.set()
         if self._session is None:
             self.retire("the spare worker closed its socket")
             return
         with anyio.move_on_after(LOSS_TIMEOUT_S):
-            await self._worker_gone.wait()
+            await worker.gone.wait()
         if self._session is not None:
             self._session.on_lost("the worker closed its socket")
 
     async def _outlast_worker(self, session: RunSession) -> None:
         """Settle the run of a worker that is gone, even if a child keeps its socket open."""
         with anyio.move_on_after(LOSS_TIMEOUT_S):
-            await self._worker_closed.wait()
+            await self._worker.closed.wait()
         session.on_lost("the worker ended")
 
     async def _pause(self) -> None:
@@ -434,9 +400,8 @@ class NodeHost:
                 )
                 return
             self._ready_frame.set()
-        elif kind == frames.GONE and not self._worker_gone.is_set():
-            self.worker_exit = _worker_exit(fields[1])
-            self._worker_gone.set()
+        elif kind == frames.GONE and not self._worker.gone.is_set():
+            self._worker.tell_exit(fields[1])
             if self._booting is not None:
                 self._booting.cancel()
             elif session is None:
@@ -456,16 +421,13 @@ class NodeHost:
             self._fail(f"frame {frames.FRAMES[kind].name} came out of place")
 
     def _on_worker(self, message: Message) -> None:
-        kind, fields = message
-        if not self._hello.is_set():
-            if kind == frames.HELLO and fields == (frames.PROTOCOL_VERSION, self._worker_nonce):
-                self._hello.set()
-                return
-            self._fail("the worker did not begin with its handshake")
+        if not self._worker.ready.is_set():
+            if not self._worker.greet(message):
+                self._fail("the worker did not begin with its handshake")
         elif self._session is None or not self._session.running:
             self._fail("the worker sent a frame before a run was assigned")
         else:
-            self._session.on_worker_frame(kind, fields)
+            self._session.on_worker_frame(*message)
 
     def _fail(self, reason: str) -> None:
         """The process is not to be trusted any more: end its run, or make it unusable."""
@@ -491,55 +453,6 @@ async def _flush(sender: PacedSender) -> None:
 def _environment() -> Mapping[str, str]:
     # TZ is the one variable that a program may see the effect of: its clock reads as the host's.
     return {name: os.environ[name] for name in ("TZ",) if name in os.environ}
-
-
-def _listen(folder: str) -> tuple[socket.socket, bytes]:
-    token = secrets.token_hex(16)
-    if hasattr(socket, "SO_PEERCRED"):
-        address = b"\0code-runtime-" + token.encode()
-    else:
-        # No abstract names and no credentials: a socket file in a 0700 folder and the nonce.
-        address = os.fsencode(os.path.join(folder, token[:12]))
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        listener.setblocking(False)
-        listener.bind(address)
-        listener.listen(4096)  # strangers may crowd in; each is turned away
-    except OSError:
-        listener.close()
-        raise
-    return listener, address
-
-
-async def _accept(listener: socket.socket, pid: int) -> socket.socket:
-    """Return the first connection of the process `pid`; drop those of others."""
-    while True:
-        try:
-            connection, _ = listener.accept()
-        except BlockingIOError:
-            await anyio.wait_readable(listener)
-            continue
-        if not hasattr(socket, "SO_PEERCRED"):
-            return connection
-        raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        if _CREDENTIALS.unpack(raw)[0] == pid:
-            return connection
-        connection.close()
-
-
-def _worker_exit(detail: object) -> WorkerExit:
-    """Rebuild the detail of a GONE frame field by field."""
-    content: object = None
-    if isinstance(detail, bytes) and len(detail) <= MAX_DETAIL_BYTES:
-        with suppress(ValueError, RecursionError):
-            content = json.loads(detail)
-    fields = content if isinstance(content, dict) else {}
-    code, error, changed = (fields.get(name) for name in ("exitCode", "error", "changed"))
-    return WorkerExit(
-        exit_code=code if type(code) is int and abs(code) < 2**53 else -1,
-        error=error if isinstance(error, str) else None,
-        changed=changed[:200] if isinstance(changed, str) else None,
-    )
 
 
 def describe_exit(status: ExitStatus) -> str:

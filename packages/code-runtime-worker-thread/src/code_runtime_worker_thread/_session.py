@@ -77,7 +77,7 @@ class RunSession:
         self._desk = CallDesk(
             task_group,
             request.bindings,
-            host.worker.sender,
+            host.worker.channel.sender,
             _encode_reply,
             self._journal,
             self._on_binding_fault,
@@ -213,7 +213,7 @@ class RunSession:
 
     def on_lost(self, reason: str) -> None:
         """The process, or its worker, is gone or cannot be trusted."""
-        gone = self._host.worker_exit
+        gone = self._host.worker.exit
         if gone is None:
             self._settlement.decide(Lost(reason))
         else:
@@ -336,7 +336,7 @@ class RunSession:
         self._settlement.decide(Failed("abort", "a binding raised what is no Exception"))
 
     def _send_run(self, frame: bytes) -> None:
-        sender = self._host.worker.sender
+        sender = self._host.worker.channel.sender
         taken = sender.send_nowait(frame)
         assert taken, "nothing is sent before the run frame"
         if sender.needs_flush:
@@ -351,7 +351,7 @@ def _explain(lost: Lost, status: ExitStatus | None, host: NodeHost) -> tuple[Fai
             f"memory limit reached: the program and its processes used more than "
             f"{config.memory_mb:g} MiB (memory_mb)"
         )
-    if host.out_of_heap or (fatal is not None and "out of memory" in fatal.lower()):
+    if host.worker.is_out_of_heap or (fatal is not None and "out of memory" in fatal.lower()):
         return "worker-exit", (
             "memory limit reached: the JavaScript heap is limited to "
             f"{config.max_old_generation_size_mb:g} MiB (max_old_generation_size_mb)"

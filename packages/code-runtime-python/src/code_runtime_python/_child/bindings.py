@@ -164,10 +164,11 @@ class Calls:
                 self._undecodable(line.args[0])
                 continue
             try:
-                reply = read_reply(line)
+                reply = read_reply(line)  # type: ignore[arg-type]  # a buffer serves as well
             except Exception:
                 self._undecodable(line)
                 continue
+            del line
             call_id = reply["id"]
             waiting = self._take(call_id)
             if waiting is None:
@@ -184,9 +185,9 @@ class Calls:
                 self._next_id = max(self._next_id, call_id + 1)
         return waiting
 
-    def _undecodable(self, line: bytes) -> None:
+    def _undecodable(self, line: bytes | bytearray) -> None:
         """Fail the one call whose reply cannot be read, for want of memory for example."""
-        call_id = reply_id(line)
+        call_id = reply_id(bytes(line[:200]))
         waiting = None if call_id is None else self._take(call_id)
         if waiting is not None:
             message = f"Cannot call {waiting[2].shown}: the reply does not fit into memory"
@@ -347,15 +348,17 @@ def _unknown(global_name: str, name: object, table: dict[str, Any]) -> str:
 
 def _wrong_arguments(shown: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
     if not args and not keywords:
-        return f"Cannot call {shown}: no argument, expected one: write {shown}({{}}) if it takes none"
+        return (
+            f"Cannot call {shown}: no argument, expected one: write {shown}({{}}) if it takes none"
+        )
     named = ", ".join(f'"{name}": ...' for name in list(keywords)[:4])
     example = f"{{{named}}}" if named and not args else '{"name": ...}'
-    seen = f"{len(args) + len(keywords)} arguments" if len(args) + len(keywords) > 1 else (
-        f"the keyword argument {next(iter(keywords))}"
+    seen = (
+        f"{len(args) + len(keywords)} arguments"
+        if len(args) + len(keywords) > 1
+        else (f"the keyword argument {next(iter(keywords))}")
     )
-    return (
-        f"Cannot call {shown}: {seen}, expected one: write {shown}({example}) with named members"
-    )
+    return f"Cannot call {shown}: {seen}, expected one: write {shown}({example}) with named members"
 
 
 def _lossy(shown: str, error: LosslessJsonError) -> str:
@@ -371,4 +374,3 @@ def _too_large(shown: str, size: int) -> str:
 
 def _in_a_copy(shown: str) -> str:
     return f"Cannot call {shown}: this is a forked copy of the program, expected the original"
-

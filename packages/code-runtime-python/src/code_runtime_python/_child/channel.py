@@ -26,6 +26,7 @@ from .wire import READ_BYTES
 
 _PRIVATE_FDS = (200, 100, 40)  # above what programs count through, below the usual limits
 _READS_AT_A_TIME = 16  # chunks that one callback of the loop takes in
+_HEAD_BYTES = 200  # of a line that is lost, where its id is
 _JOIN_BYTES = 65_536  # smaller frames are joined to one write
 
 
@@ -47,7 +48,7 @@ class Channel:
         self._busy = False
         self._outbox: deque[tuple[bytes, deque[int]]] = deque()  # a piece, and counts of its bytes
         self._chunks: deque[bytes] = deque()
-        self._held: list[bytes] = []
+        self._held = bytearray()
         self._short_of_memory = False
         self._lost = False
         os.register_at_fork(after_in_child=self._leave)
@@ -151,44 +152,55 @@ class Channel:
         finally:
             self.lock.release()
 
-    def lines(self) -> list[bytes | MemoryError]:
+    def lines(self) -> list[bytes | bytearray | MemoryError]:
         """Take the lines that are complete; in place of one that memory cannot hold, its error.
 
         The error's argument is the beginning of the line. Called by one thread only.
         """
-        found: list[bytes | MemoryError] = []
+        found: list[bytes | bytearray | MemoryError] = []
         while self._chunks:
             first, *rest = self._chunks.popleft().split(b"\n")
-            self._hold(first)
-            for piece in rest:
-                found.append(self._joined())
-                self._held, self._lost = [], False
-                self._hold(piece)
+            if not rest:
+                self._hold(first)
+                continue
+            found.append(self._complete(first))
+            found.extend(rest[:-1])
+            self._hold(rest[-1])
         if self._short_of_memory:
             self._short_of_memory = False
             self._drop_held()
         return found
 
     def _hold(self, piece: bytes) -> None:
+        """Keep the beginning of a line in one buffer.
+
+        One that grows by large steps: when it cannot grow, there is memory left to say so. Small
+        pieces would take all of it to the last.
+        """
         if not self._lost:
             try:
-                self._held.append(piece)
+                self._held += piece
             except MemoryError:
                 self._drop_held()
 
     def _drop_held(self) -> None:
         """Give up the line that is being read, but for its beginning."""
-        if len(self._held) > 1:
-            del self._held[1:]
+        if len(self._held) > _HEAD_BYTES:
+            self._held = self._held[:_HEAD_BYTES]
             self._lost = True
 
-    def _joined(self) -> bytes | MemoryError:
-        if not self._lost:
+    def _complete(self, piece: bytes) -> bytes | bytearray | MemoryError:
+        held, lost = self._held, self._lost
+        if not held:
+            return piece
+        self._held, self._lost = bytearray(), False
+        if not lost:
             try:
-                return self._held[0] if len(self._held) == 1 else b"".join(self._held)
+                held += piece
+                return held
             except MemoryError:
                 pass
-        return MemoryError(self._held[0][:200])
+        return MemoryError(bytes(held[:_HEAD_BYTES]))
 
     def read_line(self) -> bytes | None:
         """Wait for one line of the handshake; None if the host has closed the socket."""
@@ -197,12 +209,12 @@ class Channel:
         while True:
             if self._chunks:
                 first, end, rest = self._chunks.popleft().partition(b"\n")
-                self._held.append(first)
+                self._held += first
                 if end:
                     if rest:
                         self._chunks.appendleft(rest)
-                    line = b"".join(self._held)
-                    self._held = []
+                    line = bytes(self._held)
+                    self._held = bytearray()
                     return line
             else:
                 poller.poll()

@@ -113,7 +113,12 @@ class _Shape:
         if not body:
             body.append(ast.Pass(**place))
         arguments = ast.arguments(
-            posonlyargs=[], args=[], vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None,
+            posonlyargs=[],
+            args=[],
+            vararg=None,
+            kwonlyargs=[],
+            kw_defaults=[],
+            kwarg=None,
             defaults=[],
         )
         wrapper = ast.AsyncFunctionDef(

@@ -1,0 +1,148 @@
+"""One worker of a Node host: how it connects, what is known of it, how it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import struct
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, final
+
+import anyio
+
+from code_runtime._execution._channel import StreamChannel
+
+from . import _frames as frames
+from ._frames import FrameReader, Message
+
+MAX_DETAIL_BYTES: Final = 1_048_576
+# What the main thread tells as the error of a worker whose heap is full.
+OUT_OF_HEAP: Final = "ERR_WORKER_OUT_OF_MEMORY"
+_CREDENTIALS: Final = struct.Struct("3i")
+
+FrameChannel = StreamChannel[Message]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerExit:
+    """How a worker ended, as the main thread tells it (untrusted)."""
+
+    exit_code: int
+    error: str | None
+    changed: str | None
+
+
+@final
+class Worker:
+    """A worker from its SPAWN to its end; a Node host has one after another.
+
+    `gone` is set when the main thread has told the end, `closed` when the worker's socket has been
+    read to its end; both mean that nothing more comes.
+    """
+
+    def __init__(self) -> None:
+        self.nonce = secrets.token_bytes(16)
+        self.ready = anyio.Event()
+        self.gone = anyio.Event()
+        self.closed = anyio.Event()
+        self.exit: WorkerExit | None = None
+        self._channel: FrameChannel | None = None
+
+    @property
+    def channel(self) -> FrameChannel:
+        """The worker's socket; it exists once the worker has connected."""
+        assert self._channel is not None
+        return self._channel
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the worker has connected."""
+        return self._channel is not None
+
+    @property
+    def is_out_of_heap(self) -> bool:
+        """Whether the worker ended because its heap was full."""
+        return self.exit is not None and self.exit.error == OUT_OF_HEAP
+
+    def greet(self, message: Message) -> bool:
+        """Take the first frame of the worker; return whether it is the right one."""
+        if message != (frames.HELLO, (frames.PROTOCOL_VERSION, self.nonce)):
+            return False
+        self.ready.set()
+        return True
+
+    def tell_exit(self, detail: bytes) -> None:
+        """Take what the main thread says of the end."""
+        self.exit = _worker_exit(detail)
+        self.gone.set()
+
+    async def accept(self, listener: socket.socket, pid: int) -> None:
+        """Wait for the connection of the process `pid`; turn others away."""
+        connection = await _accept(listener, pid)
+        self._channel = StreamChannel(connection, FrameReader().feed)
+
+    def close(self) -> None:
+        """Close the socket; nothing may be reading from it."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+
+def listen(folder: str) -> tuple[socket.socket, bytes]:
+    """Open a listener for one worker; return it and its address.
+
+    Args:
+        folder: For a socket file where there are no abstract names; mode 0700.
+
+    Raises:
+        OSError: no descriptor is free.
+    """
+    token = secrets.token_hex(16)
+    if hasattr(socket, "SO_PEERCRED"):
+        address = b"\0code-runtime-" + token.encode()
+    else:
+        # No abstract names and no credentials: a socket file in a 0700 folder and the nonce.
+        address = os.fsencode(os.path.join(folder, token[:12]))
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.setblocking(False)
+        listener.bind(address)
+        listener.listen(4096)  # strangers may crowd in; each is turned away
+    except OSError:
+        listener.close()
+        raise
+    return listener, address
+
+
+async def _accept(listener: socket.socket, pid: int) -> socket.socket:
+    """Return the first connection of the process `pid`; drop those of others."""
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except BlockingIOError:
+            await anyio.wait_readable(listener)
+            continue
+        if not hasattr(socket, "SO_PEERCRED"):
+            return connection
+        raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        if _CREDENTIALS.unpack(raw)[0] == pid:
+            return connection
+        connection.close()
+
+
+def _worker_exit(detail: bytes) -> WorkerExit:
+    """Rebuild the detail of a GONE frame field by field."""
+    content: object = None
+    if len(detail) <= MAX_DETAIL_BYTES:
+        with suppress(ValueError, RecursionError):
+            content = json.loads(detail)
+    fields = content if isinstance(content, dict) else {}
+    code, error, changed = (fields.get(name) for name in ("exitCode", "error", "changed"))
+    return WorkerExit(
+        exit_code=code if type(code) is int and abs(code) < 2**53 else -1,
+        error=error if isinstance(error, str) else None,
+        changed=changed[:200] if isinstance(changed, str) else None,
+    )
