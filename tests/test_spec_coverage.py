@@ -26,7 +26,7 @@ TEST_FILES = (
 )
 _CITATION = re.compile(
     r"\b(?P<area>SC|WT)-(?P<first>\d{3})\b"
-    r"(?:\s*(?:…|\.\.\.|–|to)\s*(?:(?P<last_area>SC|WT)-)?(?P<last>\d{3})\b)?"
+    r"(?:\s*(?:…|\.\.\.|to)\s*(?:(?P<last_area>SC|WT)-)?(?P<last>\d{3})\b)?"
 )
 
 
@@ -63,7 +63,7 @@ def find_test_files() -> Iterator[Path]:
 def test_citations_and_ranges_are_read() -> None:
     assert cited_in("WT-045, WT-046; GP-001. XWT-001 WT-0011 SC-1") == {"WT-045", "WT-046"}
     assert cited_in("SC-012…SC-014") == {"SC-012", "SC-013", "SC-014"}
-    assert cited_in("WT-001 to WT-003, WT-196–WT-197") == {
+    assert cited_in("WT-001 to WT-003, WT-196…WT-197") == {
         *("WT-001", "WT-002", "WT-003"),
         *("WT-196", "WT-197"),
     }

@@ -8,7 +8,9 @@ import sys
 import pytest
 from fd3_host import MIB, Rejection, interpreters, run_program, start_child
 
-linux_only = pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS is not applied elsewhere")
+linux_only = pytest.mark.skipif(
+    sys.platform != "linux", reason="RLIMIT_AS is not applied elsewhere"
+)
 INTERPRETERS = [pytest.param(path, id=path.split("/")[-3]) for path in interpreters()]
 TOOLS = [{"global": "tools", "names": ["echo", "other"]}]
 
@@ -122,7 +124,9 @@ def test_call_without_await_in_a_value_is_named_with_its_path(program: str, reas
 
 def test_call_without_await_names_itself_where_it_is_used() -> None:
     message = run_program("tools.echo(1)['x']", {"tools.echo": echo}).message
-    assert message.endswith("TypeError: 'call of tools.echo without await' object is not subscriptable")
+    assert message.endswith(
+        "TypeError: 'call of tools.echo without await' object is not subscriptable"
+    )
 
 
 def test_namespace_has_its_members_and_nothing_else() -> None:
@@ -203,7 +207,10 @@ REFUSED = [
     ("__import__('enum').IntEnum('E', 'A').A", "$: E is not JSON"),
     ("(i for i in ())", "$: generator is not JSON"),
     ("__import__('sys')", "$: module is not JSON"),
-    ("{'\\ud83d\\ude00': 1, '\\U0001f600': 2}", "$[\"\\ud83d\\ude00\"]: duplicate key after combining surrogates"),
+    (
+        "{'\\ud83d\\ude00': 1, '\\U0001f600': 2}",
+        '$["\\ud83d\\ude00"]: duplicate key after combining surrogates',
+    ),
     ("cycle", "$[0]: circular reference"),
     ("type('x' * 70_000_000, (), {})()", "$: " + "x" * 60 + " is not JSON"),
 ]
@@ -239,7 +246,9 @@ return [back, [type(item).__name__ for item in back[3:16]], back[6] == 2**60, le
 """
     outcome = run_program(program, {"tools.echo": echo})
     back, types, exact, length = outcome.value  # type: ignore[misc]
-    assert types == ["int"] * 6 + ["float"] * 4 + ["int"] * 2 + ["float"] or types == ["int"] * 6 + ["float"] * 4 + ["int", "int", "float"]
+    assert types == ["int"] * 6 + ["float"] * 4 + ["int"] * 2 + ["float"] or types == [
+        "int"
+    ] * 6 + ["float"] * 4 + ["int", "int", "float"]
     assert (exact, length) == (True, 1)
     assert back[20] == "\U0001f600"
 
@@ -339,7 +348,9 @@ await asyncio.sleep(0)
 for i in range(300): print(i, "y" * 20_000)
 return [len(item) for item in await asyncio.gather(*calls)]
 """
-    outcome = run_program(program, {"tools.echo": lambda args: "z" * (1 << 20)}, maxLogBytes=16 * MIB)
+    outcome = run_program(
+        program, {"tools.echo": lambda args: "z" * (1 << 20)}, maxLogBytes=16 * MIB
+    )
     assert outcome.value == [1 << 20] * 8
     assert len(outcome.logs) == 300
 
@@ -353,7 +364,9 @@ def test_replies_in_any_order_reach_their_calls() -> None:
         child.send({"type": "run", "program": program})
         seen = [child.read_until("call") for _ in range(5)]
         for frame in reversed(seen):
-            child.send({"type": "reply", "id": frame["id"], "ok": True, "value": f"r{frame['args']}"})
+            child.send(
+                {"type": "reply", "id": frame["id"], "ok": True, "value": f"r{frame['args']}"}
+            )
             child.send({"type": "reply", "id": frame["id"], "ok": True, "value": "again"})
         assert child.read_until("done") == {"type": "done", "value": ["r0", "r1", "r2", "r3", "r4"]}
 
@@ -419,7 +432,9 @@ try:
 except RuntimeError as error:
     return [str(error), await tools.echo(1)]
 """
-    text = "Cannot call tools.echo: the argument has 67108866 bytes, expected less than 67108864 bytes"
+    text = (
+        "Cannot call tools.echo: the argument has 67108866 bytes, expected less than 67108864 bytes"
+    )
     assert run_program(program, {"tools.echo": echo}).value == [text, 1]
 
 

@@ -97,12 +97,22 @@ def test_program_keeps_positions_and_text(python: str) -> None:
         pytest.param("7", {"type": "done"}, id="last-expression"),
         pytest.param("if True:\n    return", {"type": "done"}, id="bare-return"),
         pytest.param("return None", {"type": "done", "value": None}, id="return-none"),
-        pytest.param("try:\n    return 1\nfinally:\n    return None", {"type": "done", "value": None}, id="finally"),
-        pytest.param("for _ in 1,:\n    return (1,)[0],", {"type": "done", "error": ...}, id="tuple"),
-        pytest.param("def f():\n    return 3\nreturn f()", {"type": "done", "value": 3}, id="nested"),
+        pytest.param(
+            "try:\n    return 1\nfinally:\n    return None",
+            {"type": "done", "value": None},
+            id="finally",
+        ),
+        pytest.param(
+            "for _ in 1,:\n    return (1,)[0],", {"type": "done", "error": ...}, id="tuple"
+        ),
+        pytest.param(
+            "def f():\n    return 3\nreturn f()", {"type": "done", "value": 3}, id="nested"
+        ),
     ],
 )
-def test_program_value_is_what_a_return_with_an_expression_gives(program: str, done: object) -> None:
+def test_program_value_is_what_a_return_with_an_expression_gives(
+    program: str, done: object
+) -> None:
     """PY-083, PY-084, PY-101: nothing returned, or a bare return, is no value; None is one."""
     outcome = run_program(program)
     assert outcome.done is not None
@@ -114,18 +124,68 @@ def test_program_value_is_what_a_return_with_an_expression_gives(program: str, d
 @pytest.mark.parametrize(
     ("program", "lines"),
     [
-        pytest.param("x = 1\ny = (", ['  File "program.py", line 2', "    y = (", "        ^", "SyntaxError: '(' was never closed"], id="parser"),
-        pytest.param("def f():\n    await x", ['  File "program.py", line 2', "    await x", "    ^^^^^^^", "SyntaxError: 'await' outside async function"], id="await"),
-        pytest.param("x = 1\nnonlocal x", ['  File "program.py", line 2', "    nonlocal x", "    ^^^^^^^^^^", "SyntaxError: name 'x' is assigned to before nonlocal declaration"], id="nonlocal"),
-        pytest.param("x = 1\n  # c\nyield x", ['  File "program.py", line 3', "    yield x", "    ^^^^^^^", "SyntaxError: 'yield' outside function"], id="yield"),
-        pytest.param("x = 1\nfrom __future__ import annotations", ['  File "program.py", line 2', "    from __future__ import annotations", "SyntaxError: from __future__ imports must occur at the beginning of the file"], id="future"),
-        pytest.param("  x = 1", ['  File "program.py", line 1', "    x = 1", "IndentationError: unexpected indent"], id="indent"),
+        pytest.param(
+            "x = 1\ny = (",
+            [
+                '  File "program.py", line 2',
+                "    y = (",
+                "        ^",
+                "SyntaxError: '(' was never closed",
+            ],
+            id="parser",
+        ),
+        pytest.param(
+            "def f():\n    await x",
+            [
+                '  File "program.py", line 2',
+                "    await x",
+                "    ^^^^^^^",
+                "SyntaxError: 'await' outside async function",
+            ],
+            id="await",
+        ),
+        pytest.param(
+            "x = 1\nnonlocal x",
+            [
+                '  File "program.py", line 2',
+                "    nonlocal x",
+                "    ^^^^^^^^^^",
+                "SyntaxError: name 'x' is assigned to before nonlocal declaration",
+            ],
+            id="nonlocal",
+        ),
+        pytest.param(
+            "x = 1\n  # c\nyield x",
+            [
+                '  File "program.py", line 3',
+                "    yield x",
+                "    ^^^^^^^",
+                "SyntaxError: 'yield' outside function",
+            ],
+            id="yield",
+        ),
+        pytest.param(
+            "x = 1\nfrom __future__ import annotations",
+            [
+                '  File "program.py", line 2',
+                "    from __future__ import annotations",
+                "SyntaxError: from __future__ imports must occur at the beginning of the file",
+            ],
+            id="future",
+        ),
+        pytest.param(
+            "  x = 1",
+            ['  File "program.py", line 1', "    x = 1", "IndentationError: unexpected indent"],
+            id="indent",
+        ),
     ],
 )
 def test_program_syntax_error_shows_the_place(python: str, program: str, lines: list[str]) -> None:
     """PY-086, PY-087, PY-088, PY-092, PY-094, PY-095; carets differ between versions."""
     message = run_program(program, python=python).message.split("\n")
-    assert [line for line in message if line.strip("^ ")] == [line for line in lines if line.strip("^ ")]
+    assert [line for line in message if line.strip("^ ")] == [
+        line for line in lines if line.strip("^ ")
+    ]
     caret = [line for line in message if not line.strip("^ ")]
     assert len(caret) <= 1
     if "^" in "".join(lines) and not python.split("/")[-3].startswith("3.10"):
@@ -144,7 +204,9 @@ def test_program_syntax_error_shows_the_place(python: str, program: str, lines: 
         pytest.param("def g():\n    yield 1\nawait g()", ("TypeError: object generator can't be used in 'await' expression",), id="generator"),
     ],
 )  # fmt: skip
-def test_program_that_cannot_be_compiled_is_an_exception(program: str, end: tuple[str, ...]) -> None:
+def test_program_that_cannot_be_compiled_is_an_exception(
+    program: str, end: tuple[str, ...]
+) -> None:
     """PY-089, PY-091, PY-094, PY-102."""
     assert run_program(program).message.split("\n")[-1] in end
 
@@ -174,7 +236,15 @@ def test_program_finds_a_fresh_main_and_no_machinery() -> None:
                 [path for path in sys.path if "_child" in path], sys.flags.isolated,
                 "" in sys.path or "." in sys.path]
     """
-    names = ["__builtins__", "__doc__", "__loader__", "__name__", "__package__", "__spec__", "tools"]
+    names = [
+        "__builtins__",
+        "__doc__",
+        "__loader__",
+        "__name__",
+        "__package__",
+        "__spec__",
+        "tools",
+    ]
     outcome = run_program(textwrap.dedent(program), {"tools.a": lambda args: args})
     assert outcome.value == [names, [], True, [], 1, False]
 

@@ -8,7 +8,9 @@ import sys
 import pytest
 from fd3_host import MIB, interpreters, run_program, start_child
 
-linux_only = pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS is not applied elsewhere")
+linux_only = pytest.mark.skipif(
+    sys.platform != "linux", reason="RLIMIT_AS is not applied elsewhere"
+)
 INTERPRETERS = [pytest.param(path, id=path.split("/")[-3]) for path in interpreters()]
 
 
@@ -79,14 +81,18 @@ def test_fragments_of_an_open_line_are_billed_once() -> None:
         pytest.param("import sys\nsys.stdout.write('\\n' * 500 + 'tail')", 65536, [""] * 500 + ["tail"], id="many frames in one write"),
     ],
 )  # fmt: skip
-def test_ledger_admits_what_fits_and_then_one_marker(program: str, budget: int, logs: list[str]) -> None:
+def test_ledger_admits_what_fits_and_then_one_marker(
+    program: str, budget: int, logs: list[str]
+) -> None:
     """PY-163 to PY-174: the list of entries is never larger than the budget; the run goes on."""
     outcome = run_program(program + "\nreturn 1", maxLogBytes=budget)
     assert outcome.logs == logs
     assert outcome.value == 1
     entries = [entry for entry in logs if entry != marker(budget)]
     assert len(json.dumps(entries, separators=(",", ":"))) <= budget
-    assert [frame.get("truncated") for frame in outcome.frames].count(True) == (marker(budget) in logs)
+    assert [frame.get("truncated") for frame in outcome.frames].count(True) == (
+        marker(budget) in logs
+    )
 
 
 def test_drip_is_truncated_during_the_run() -> None:
@@ -121,11 +127,11 @@ finally:
         pytest.param("print('\\0' * (24 << 20))", 32 * MIB, 512, id="PY-171 control characters"),
     ],
 )  # fmt: skip
-def test_large_text_that_does_not_fit_is_never_copied(program: str, budget: int, space: int) -> None:
+def test_large_text_that_does_not_fit_is_never_copied(
+    program: str, budget: int, space: int
+) -> None:
     """PY-138, PY-139, PY-140, PY-171; the program itself needs 300 MiB and more."""
-    outcome = run_program(
-        program + "\nreturn 1", maxLogBytes=budget, addressSpaceBytes=space * MIB
-    )
+    outcome = run_program(program + "\nreturn 1", maxLogBytes=budget, addressSpaceBytes=space * MIB)
     assert outcome.logs in ([marker(budget)], ["", marker(budget)])
     assert outcome.value == 1
 
@@ -172,7 +178,21 @@ print("left in a buffer")
 return facts
 """
     outcome = run_program(program, python=python)
-    assert outcome.value == ["utf-8", "surrogatepass", None, False, 1, 2, "<stdout>", "w", True, False, True, False, False]
+    assert outcome.value == [
+        "utf-8",
+        "surrogatepass",
+        None,
+        False,
+        1,
+        2,
+        "<stdout>",
+        "w",
+        True,
+        False,
+        True,
+        False,
+        False,
+    ]
     assert outcome.logs == [
         "é", "bytes and text", "writer", "wrapped", "x", "y", "WARNING:root:logged",
         "program.py:16: UserWarning: warned", '  warnings.warn("warned")', "after close",

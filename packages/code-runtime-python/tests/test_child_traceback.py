@@ -114,7 +114,9 @@ raise error
     assert [line for line in lines if line.startswith("Strict")] == [f"Strict: link {number}" for number in range(2900, 3000)]  # fmt: skip
 
 
-@pytest.mark.parametrize("python", [item for item in INTERPRETERS if version(str(item.values[0])) >= (3, 11)])
+@pytest.mark.parametrize(
+    "python", [item for item in INTERPRETERS if version(str(item.values[0])) >= (3, 11)]
+)
 def test_traceback_of_groups(python: str) -> None:
     """PY-106, PY-113, PY-210."""
     program = """

@@ -107,7 +107,7 @@ async def test_a_blocked_thread_is_a_busy_one(small: CodeRuntime, block: str) ->
 
 
 async def test_a_blocking_call_does_not_delay_an_abort(small: CodeRuntime) -> None:
-    """WT-157, GP-004: with the worker-thread isolation of old it did, by its whole length."""
+    """WT-157, GP-004: the process is killed, so nothing waits for the call."""
     signal = AbortSignal()
     program = (
         "const { execSync } = await import('node:child_process'); console.log('up'); "
@@ -216,7 +216,7 @@ async def test_nested_workers_are_within_memory_mb(provider: Provider) -> None:
 async def test_nested_workers_are_within_the_wall_ceiling_and_die_with_the_run(
     provider: Provider,
 ) -> None:
-    """WT-160: their busy time is not in the compute budget; docs/reference/deviations.md says so."""
+    """WT-160: their busy time is not in that of the worker, the wall ceiling is over all of it."""
     async with provider(compute_ms=300, spare_hosts=1, max_concurrent_runs=1) as runtime:
         spin = await runtime.run(
             build_request(

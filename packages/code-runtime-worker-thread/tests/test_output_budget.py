@@ -94,7 +94,11 @@ def failure(result: CodeRunResult) -> tuple[str, str]:
 async def test_a_run_ends_as_the_shared_vectors_say(
     provider: Provider, cap: int, cases: list[dict[str, Any]]
 ) -> None:
-    """WT-065 to WT-094; the ids name the lines. SC-038, SC-042."""
+    """WT-065 to WT-094; the ids name the lines. SC-038, SC-042.
+
+    Among them WT-067, WT-069, WT-070, WT-071, WT-072, WT-073, WT-074, WT-081, WT-082, WT-083,
+    WT-085, WT-086, WT-087.
+    """
     found, expected = {}, {}
     async with provider(max_output_bytes=cap, spare_hosts=1) as runtime:
         for case in cases:

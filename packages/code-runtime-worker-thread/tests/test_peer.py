@@ -238,6 +238,7 @@ async def test_a_flood_of_frames_that_say_nothing_does_no_harm(runtime: CodeRunt
         pytest.param("done('{\"a\":[1]}')", [], {"a": [1]}, None, id="value"),
         pytest.param("done(' [ 1 ] ')", [], [1], None, id="spaces"),
         pytest.param("done('{\"__proto__\":1}')", [], {"__proto__": 1}, None, id="proto"),
+        pytest.param('done(\'{"a":1,"a":2}\')', [], {"a": 2}, None, id="repeated-name"),
         pytest.param("done('')", [], None, None, id="no-value"),
         pytest.param("done('1'); done('2')", [], 1, None, id="two"),
         pytest.param("done('1'); fail('exception', '\"x\"')", [], 1, None, id="failure-after-it"),

@@ -7,6 +7,7 @@
  */
 
 import { type ChildProcess, spawn } from "node:child_process";
+import { readSync } from "node:fs";
 import type { Duplex, Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { CLOSE_MARGIN_MS } from "./config.ts";
@@ -33,6 +34,8 @@ export interface ProcessOptions {
   readonly onMemory: () => void;
   /** Told when the leader is gone; its pipes may still hold bytes. */
   readonly onExit: () => void;
+  /** Takes the bytes of the channel. */
+  readonly onChunk: (chunk: Buffer) => void;
 }
 
 const SAMPLE_MS = 50;
@@ -54,6 +57,48 @@ function signalGroup(child: ChildProcess, signal: NodeJS.Signals): void {
     process.kill(-child.pid, signal);
   } catch {
     // It has ended in this moment.
+  }
+}
+
+interface SocketHandle {
+  readonly _handle?: { readonly fd?: number } | null;
+}
+
+const RESCUE_BYTES = 65_536;
+/** More than a socket ever holds. */
+const MAX_RESCUES = 1_024;
+
+/**
+ * Hands over what a socket receives, also what it still holds when a write to it fails.
+ *
+ * A child that has sent its last frame exits; a reply that is being written then fails, and Node closes the
+ * socket with that frame unread. So the rest is read before the descriptor goes.
+ */
+function keepReadable(socket: Duplex & SocketHandle, onChunk: (chunk: Buffer) => void): void {
+  const destroy = socket._destroy.bind(socket);
+  socket.on("data", onChunk);
+  socket._destroy = (error, done) => {
+    const fd = socket._handle?.fd ?? -1;
+    if (error !== null && fd >= 0) {
+      const held = socket.read() as Buffer | null;
+      if (held !== null) onChunk(held);
+      for (let count = 0; count < MAX_RESCUES; count++) {
+        const chunk = Buffer.allocUnsafeSlow(RESCUE_BYTES);
+        const size = readNow(fd, chunk);
+        if (size === 0) break;
+        onChunk(chunk.subarray(0, size));
+      }
+    }
+    destroy(error, done);
+  };
+}
+
+/** Reads without waiting; 0 at the end, and when there is nothing or an error. */
+function readNow(fd: number, chunk: Buffer): number {
+  try {
+    return readSync(fd, chunk);
+  } catch {
+    return 0;
   }
 }
 
@@ -85,6 +130,7 @@ export class ProgramProcess {
     });
     this.#child = child;
     for (const stream of child.stdio) stream?.on("error", () => {});
+    keepReadable(this.channel as Duplex & SocketHandle, options.onChunk);
     if (child.pid !== undefined) {
       this.#family = new Family(child.pid, options.directory);
       if (living.size === 0) process.on("exit", killLiving);

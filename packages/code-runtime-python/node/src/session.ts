@@ -122,6 +122,7 @@ export class Session {
         graceMs: config.graceMs,
         onMemory: () => this.#onMemory(),
         onExit: () => this.#onExit(),
+        onChunk: (chunk) => this.#onChunk(chunk),
       });
     } catch (error) {
       this.#fail(
@@ -154,7 +155,6 @@ export class Session {
     const isOver = (): boolean => this.#outcome !== undefined || this.#exited;
     const replies = new PacedReplies(channel, isOver);
     this.#desk = new CallDesk(this.#bindings, replies, () => this.#pump());
-    channel.on("data", (chunk: Buffer) => this.#onChunk(chunk));
     const { cpuSeconds, addressSpaceBytes, maxLogBytes, maxValueBytes } = this.#context.config;
     const limits = { cpuSeconds, addressSpaceBytes, maxLogBytes, maxValueBytes };
     this.#write("failed to boot", () =>

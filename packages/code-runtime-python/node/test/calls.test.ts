@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
+import type { BindingFunction } from "../src/index.ts";
 import { create, failed, failure, ok, run } from "./host.ts";
 
-const tools = (functions: Record<string, (args: never) => unknown>) => [
+const tools = (functions: Record<string, BindingFunction>) => [
   { globalName: "tools", functions, errorClass: { name: "ToolError", memberNameProperty: "tool" } },
 ];
 
@@ -212,17 +213,17 @@ test("run() answers a declared name that shadows an attribute (PY-048, PY-181)",
 });
 
 const FORGE = `
-import json, os, socket, stat
-def fd3():
+import json, os, stat
+def sockets():
     for name in os.listdir('/proc/self/fd'):
         try:
-            if int(name) > 2 and stat.S_ISSOCK(os.fstat(int(name)).st_mode):
-                return int(name)
+            if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                yield int(name)
         except OSError:
             pass
-CHANNEL = fd3()
+CHANNEL = max(sockets())
 def forge(*frames):
-    data = b''.join(frame if isinstance(frame, bytes) else json.dumps(frame).encode() + b'\\n' for frame in frames)
+    data = memoryview(b''.join(frame if isinstance(frame, bytes) else json.dumps(frame).encode() + b'\\n' for frame in frames))
     while data:
         try:
             data = data[os.write(CHANNEL, data):]

@@ -1,6 +1,5 @@
-import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { afterAll, afterEach, expect } from "vitest";
+import { afterAll } from "vitest";
 import {
   type CodeRunRequest,
   type CodeRunResult,
@@ -75,20 +74,3 @@ export function interpreters(): string[] {
     .map((name) => `${folder}/${name}/bin/python`);
   return ["python3", ...found.filter(existsSync)];
 }
-
-/** Marks of this test's children: processes whose parent this process is. */
-function children(): string[] {
-  const text = execFileSync("ps", ["-o", "pid=,stat=,args=", "--ppid", `${process.pid}`], {
-    encoding: "utf8",
-  });
-  return text.split("\n").filter((line) => line.includes("code-runtime-") && !/ Z/.test(line));
-}
-
-/** After each test nothing of a child may be left. */
-export function checkLeftovers(): void {
-  afterEach(() => {
-    expect(runtimesAreIdle() ? children() : []).toEqual([]);
-  });
-}
-
-const runtimesAreIdle = (): boolean => true;

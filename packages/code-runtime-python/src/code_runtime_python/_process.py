@@ -35,6 +35,8 @@ CHILD_FOLDER: Final = Path(__file__).parent / "_child"
 # After `done` a program gets this long to leave by itself: the child bounds its own part.
 EXIT_WINDOW_S: Final = 1.0
 READERS_TIMEOUT_S: Final = 1.0
+# A process without open descriptors, or without a session, gets this long to end by itself.
+CLOSED_TIMEOUT_S: Final = 2.0
 # 8 KiB keep the loop for 25 ms at worst, when they are nothing but brackets; what is longer is
 # parsed in a thread.
 PARSE_INLINE_BYTES: Final = 8_192
@@ -108,6 +110,7 @@ class ProgramProcess:
         """
         try:
             await self._start_process()
+            assert self._process is not None
             async with anyio.create_task_group() as task_group:
                 self._task_group = task_group
                 task_status.started()
@@ -116,11 +119,16 @@ class ProgramProcess:
                 task_group.start_soon(self._read_channel)
                 task_group.start_soon(self._stdout.read)
                 task_group.start_soon(self._stderr.read)
+            self._readers_done.set()
+            # A program may have closed all three: its run says what that means, and has it killed.
+            with anyio.move_on_after(CLOSED_TIMEOUT_S):
+                await self._process.wait_exit()
+        except Exception:
+            if self._session is not None:
+                self._session.on_lost("its output could not be read")
+            raise
         finally:
             self.retire("the process is closed")
-            if self._session is not None:
-                # No effect on a run that is settled; one whose reader has failed would hang.
-                self._session.on_lost("its output could not be read")
             self._channel_done.set()
             self._readers_done.set()
             with anyio.CancelScope(shield=True):

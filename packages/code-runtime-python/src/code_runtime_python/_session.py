@@ -34,7 +34,7 @@ from ._logs import LineLog
 from ._process import ProgramProcess
 
 # A channel that is closed says that the process is about to end, or that the program has closed it.
-CLOSED_TIMEOUT_S: Final = 0.5
+CLOSED_TIMEOUT_S: Final = 1.0
 # The kernel ends a process at the limit and counts in ticks: this much below is still the limit.
 CPU_TOLERANCE_S: Final = 0.05
 # From the boot frame to its answer: milliseconds for a process that is up, a start for one that is

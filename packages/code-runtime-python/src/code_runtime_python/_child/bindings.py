@@ -130,9 +130,12 @@ class Calls:
 
     def start(self, member: Member, value: object) -> Future[Any]:
         """Send a call and return the future of its result."""
+        member.awaited += 1
+        channel = self._channel
+        if channel.foreign:  # asyncio itself does not run in a copy
+            raise member.failure(_in_a_copy(member.shown))
         loop = get_running_loop()
         future: Future[Any] = Future(loop=loop)
-        member.awaited += 1
         try:
             text = encode(value)
         except LosslessJsonError as error:
@@ -140,10 +143,6 @@ class Calls:
             return future
         if len(text) + len(member.head) + 64 > MAX_FRAME_BYTES:
             future.set_exception(member.failure(_too_large(member.shown, len(text))))
-            return future
-        channel = self._channel
-        if channel.foreign:
-            future.set_exception(member.failure(_in_a_copy(member.shown)))
             return future
         with channel.lock:
             call_id = self._next_id

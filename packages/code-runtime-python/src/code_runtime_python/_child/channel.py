@@ -152,6 +152,14 @@ class Channel:
         finally:
             self.lock.release()
 
+    def drain(self) -> None:
+        """Take what is left in the socket: closed with unread data, it would reset the host's."""
+        try:
+            while self.fd >= 0 and read(self.fd, READ_BYTES):
+                pass
+        except OSError:
+            return
+
     def lines(self) -> list[bytes | bytearray | MemoryError]:
         """Take the lines that are complete; in place of one that memory cannot hold, its error.
 

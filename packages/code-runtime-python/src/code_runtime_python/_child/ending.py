@@ -49,6 +49,7 @@ def leave(
         flush()
     except BaseException:
         pass
+    channel.drain()
     _exit(exit_code)
 
 

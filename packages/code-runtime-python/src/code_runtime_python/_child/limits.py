@@ -42,7 +42,7 @@ def apply_limits(boot: Boot) -> int:
 
     Raises:
         LimitError: a budget does not fit into the inherited address space.
-        OSError: and ValueError, the kernel refuses a limit.
+        OSError: and ValueError, OverflowError, the kernel refuses a limit.
     """
     _set_handler(SIGXCPU, SIG_DFL)
     pthread_sigmask(SIG_UNBLOCK, {SIGXCPU})

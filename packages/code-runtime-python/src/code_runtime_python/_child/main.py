@@ -18,11 +18,13 @@ Standard library only, CPython 3.10 or later.
 from __future__ import annotations
 
 import asyncio
+import gc
 import io
 import os
 import sys
 from os import _exit
 from selectors import PollSelector
+from time import monotonic
 from types import ModuleType
 from typing import NoReturn
 
@@ -51,6 +53,20 @@ _HINTS = {
     ),
 }
 
+_WARM_PROGRAM = """
+import sys
+def f(x: int):
+    if x: return [i for i in range(x) if i] + [f"{x}"]
+class C: pass
+with open("/dev/null") as a: pass
+for b in 1, 2: a = {"b": f(b)}
+try: a["c"]
+except KeyError as e: pass
+return a
+"""
+_WARM_RUN = b'{"type":"run","program":"a\\n\\"b\\""}'
+
+_enable_collector = gc.enable
 _set_recursion_limit = sys.setrecursionlimit
 
 
@@ -82,7 +98,9 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     while not fillers or fillers[-1] < _LOWEST_FREE_FD:
         fillers.append(os.open(os.devnull, os.O_RDONLY) if not fillers else os.dup(fillers[0]))
     try:
-        return asyncio.SelectorEventLoop(PollSelector())
+        loop = asyncio.SelectorEventLoop(PollSelector())
+        loop.time = monotonic  # type: ignore[method-assign]  # the clock itself: one call less a turn
+        return loop
     finally:
         for number in fillers:
             os.close(number)
@@ -101,14 +119,14 @@ class _Run:
         self._output = Output(channel, boot["maxLogBytes"])
         self._streams = (Stream(self._output, 1), Stream(self._output, 2))
         self._native = (_native(1), _native(2))
-        self._reserve: bytearray | None = bytearray(_RESERVE_BYTES)
+        self._reserve: bytes | None = bytes(_RESERVE_BYTES)  # never touched, so no memory yet
         self._exit_code = 0
 
     def serve(self) -> NoReturn:
         """Go through the whole life of the child."""
         try:
             self._cpu_seconds = apply_limits(self._boot)
-        except (LimitError, OSError, ValueError) as error:
+        except (LimitError, OSError, ValueError, OverflowError) as error:
             limited = isinstance(error, LimitError)
             text = str(error) if limited else f"Cannot set the limits of the program: {error}"
             self._send_failure("exception", text)
@@ -118,6 +136,7 @@ class _Run:
         module = fresh_main(scope)
         self._connect(calls)
         shield.apply()
+        self._warm_up()
         self._channel.send(encode_boot_ack())
         self._source = read_run(_line(self._channel))["program"]
         self._replace_streams()
@@ -137,13 +156,29 @@ class _Run:
         sys.stdout, sys.stderr = self._streams
         sys.__stdout__, sys.__stderr__ = self._native  # type: ignore[misc]
 
+    def _warm_up(self) -> None:
+        """Go once through what the program will go through, while nobody waits for it.
+
+        In a forked process the first write to each page of memory costs a copy of it. The collector
+        would write to every object that was imported, so it is told to leave these alone; it is
+        switched on again when the program has been compiled.
+        """
+        program = compile_program(_WARM_PROGRAM, ModuleType("__main__"))
+        self._loop.run_until_complete(self._loop.create_task(_first(program)))
+        read_run(_WARM_RUN)
+        self._output.ledger.warm_up()
+        gc.freeze()
+        gc.disable()
+
     # The program
 
     def _execute(self, module: ModuleType) -> None:
         try:
             register_source(self._source)
             program = compile_program(self._source, module)
+            _enable_collector()
         except BaseException as error:
+            _enable_collector()
             self._fail(error)
             return
         task = self._loop.create_task(self._supervise(program))
@@ -251,6 +286,10 @@ class _Run:
                     stream.flush()
             except BaseException:
                 continue
+
+
+async def _first(program: Program) -> None:
+    await program()
 
 
 def _native(fd: int) -> io.TextIOWrapper:

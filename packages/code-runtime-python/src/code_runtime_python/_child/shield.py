@@ -41,3 +41,6 @@ def apply() -> None:
         decoder = getattr(lossless, name)
         if isinstance(decoder, json.JSONDecoder):
             setattr(lossless, name, _Scanner(decoder))
+    # The first use of a codec imports it, which a program could prevent.
+    for codec in ("utf-16-le", "utf-8"):
+        "\ud800".encode(codec, "surrogatepass").decode(codec, "surrogatepass")

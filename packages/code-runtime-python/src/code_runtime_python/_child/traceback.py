@@ -136,9 +136,9 @@ def _frames(trace: TracebackType | None) -> Iterator[str]:
     while trace is not None:
         code = trace.tb_frame.f_code
         if code.co_filename == LABEL:
-            if library:
+            if library and shown:  # what comes before the program is the event loop
                 entries.append(_library_line(library))
-                library = []
+            library = []
             entries.append((code, trace.tb_lineno, trace.tb_lasti))
             shown += 1
         elif not _is_own(code):

@@ -1,15 +1,17 @@
 """Runs the binding calls of one run.
 
-The peer that asks is hostile: a call counts only with an id above the last one, a declared target
-and a lossless argument. At most `MAX_CALLS_IN_FLIGHT` calls or `MAX_ARGUMENT_BYTES` of arguments
-are in flight; beyond that the provider stops reading, so a flood slows the program down and not the
-host.
+The peer that asks is hostile: a call counts only with an id that rises, a declared target and a
+lossless argument. At most `MAX_CALLS_IN_FLIGHT` calls run at once, further ones wait; beyond
+`MAX_HELD_BYTES` in running and waiting calls the provider stops reading, so a flood slows the
+program down and not the host.
 """
 
 from __future__ import annotations
 
 import inspect
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from typing import Final, Protocol, final
 
 import anyio
@@ -23,7 +25,11 @@ from ._journal import CallRecord, Journal
 from ._sender import PacedSender
 
 MAX_CALLS_IN_FLIGHT: Final = 1_024
-MAX_ARGUMENT_BYTES: Final = 8 * 1_048_576
+MAX_HELD_BYTES: Final = 8 * 1_048_576
+# What a call takes in memory beside its argument: a flood of empty ones is bounded too.
+CALL_BYTES: Final = 256
+# A message that no reader needs: longer ones are cut.
+MAX_REJECTION_CHARS: Final = 1_048_576
 # Values above this are encoded and decoded in a thread: 64 KiB keep the loop for about 2 ms at
 # worst.
 INLINE_BYTES: Final = 65_536
@@ -33,6 +39,22 @@ MAX_RESULT_BYTES: Final = 268_435_456 - 65_536
 LOSSY_ARGUMENT: Final = "Binding arguments must be lossless JSON"
 LOSSY_RESULT: Final = "Binding resolution must be lossless JSON"
 UNRENDERABLE_REJECTION: Final = "<unrenderable binding error>"
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call that is answered or waits: its argument as text, or else as a value."""
+
+    id: int
+    record: CallRecord
+    size_bytes: int
+    text: bytes | None = None
+    value: JsonValue = None
+
+    @property
+    def held_bytes(self) -> int:
+        """What the call takes in memory."""
+        return self.size_bytes + CALL_BYTES
 
 
 class ReplyEncoder(Protocol):
@@ -61,17 +83,18 @@ class CallDesk:
 
     __slots__ = (
         "_allows_gaps",
-        "_argument_bytes",
         "_changed",
         "_closed",
         "_encode_reply",
         "_functions",
+        "_held_bytes",
         "_in_flight",
         "_journal",
         "_next_id",
         "_on_fault",
         "_sender",
         "_task_group",
+        "_waiting",
     )
 
     def __init__(
@@ -97,7 +120,8 @@ class CallDesk:
             for member, function in namespace.functions.items()
         }
         self._in_flight: dict[anyio.CancelScope, CallRecord] = {}
-        self._argument_bytes = 0
+        self._held_bytes = 0
+        self._waiting: deque[_Call] = deque()
         self._next_id = first_id
         self._allows_gaps = allows_gaps
         self._closed = False
@@ -106,9 +130,7 @@ class CallDesk:
     @property
     def saturated(self) -> bool:
         """Whether the provider must stop reading until `wait_for_room` returns."""
-        return not self._closed and (
-            len(self._in_flight) >= MAX_CALLS_IN_FLIGHT or self._argument_bytes > MAX_ARGUMENT_BYTES
-        )
+        return not self._closed and self._held_bytes > MAX_HELD_BYTES
 
     async def wait_for_room(self) -> None:
         """Return when another call may be read, or when the run is over."""
@@ -117,22 +139,9 @@ class CallDesk:
 
     def accept_text(self, call_id: int, namespace: str, member: str, argument: bytes) -> None:
         """Start one call whose argument is still JSON text; see `accept`."""
-        if not self._claim(call_id):
-            return
-        record = self._journal.begin(namespace, member, argument)
-        function = self._find(namespace, member)
-        if function is None:
-            self._refuse_unknown(call_id, record)
-        elif len(argument) > INLINE_BYTES:
-            work = self._decode_and_call(call_id, record, function, argument)
-            self._spawn(record, len(argument), work)
-        else:
-            try:
-                value = decode(argument)
-            except LosslessJsonError:
-                self._answer(call_id, record, "refused", encode(LOSSY_ARGUMENT))
-            else:
-                self._call(call_id, record, function, value, len(argument))
+        if self._claim(call_id):
+            record = self._journal.begin(namespace, member, argument)
+            self._enter(_Call(call_id, record, len(argument), text=argument))
 
     def accept(
         self, call_id: int, namespace: str, member: str, value: JsonValue, size_bytes: int
@@ -146,19 +155,17 @@ class CallDesk:
             value: The argument.
             size_bytes: What the argument took on the wire.
         """
-        if not self._claim(call_id):
-            return
-        argument = encode(value) if self._journal.keeps_previews else b""
-        record = self._journal.begin(namespace, member, argument)
-        function = self._find(namespace, member)
-        if function is None:
-            self._refuse_unknown(call_id, record)
-        else:
-            self._call(call_id, record, function, value, size_bytes)
+        if self._claim(call_id):
+            argument = encode(value) if self._journal.keeps_previews else b""
+            record = self._journal.begin(namespace, member, argument)
+            self._enter(_Call(call_id, record, size_bytes, value=value))
 
     def close(self) -> None:
         """Accept nothing more and cancel what is in flight: the run is over."""
         self._closed = True
+        for call in self._waiting:
+            self._journal.end(call.record, "cancelled")
+        self._waiting.clear()
         for scope in list(self._in_flight):
             scope.cancel()
         self._tell_change()
@@ -181,50 +188,58 @@ class CallDesk:
         self._next_id = call_id + 1
         return True
 
-    def _find(self, namespace: str, member: str) -> BindingFunction | None:
-        function = self._functions.get((namespace, member))
-        return function if callable(function) else None
+    def _enter(self, call: _Call) -> None:
+        if len(self._in_flight) < MAX_CALLS_IN_FLIGHT:
+            self._start(call)
+        else:
+            self._waiting.append(call)
+            self._held_bytes += call.held_bytes
 
-    def _refuse_unknown(self, call_id: int, record: CallRecord) -> None:
-        text = f"Unknown binding: {record.namespace}.{record.member}"
-        self._answer(call_id, record, "refused", encode(text))
+    def _start(self, call: _Call) -> None:
+        function = self._functions.get((call.record.namespace, call.record.member))
+        if not callable(function):
+            text = f"Unknown binding: {call.record.namespace}.{call.record.member}"
+            self._answer(call, "refused", encode(text))
+        elif call.text is None:
+            self._call(call, function, call.value)
+        elif len(call.text) > INLINE_BYTES:
+            self._spawn(call, self._decode_and_call(call, function, call.text))
+        else:
+            try:
+                value = decode(call.text)
+            except LosslessJsonError:
+                self._answer(call, "refused", encode(LOSSY_ARGUMENT))
+            else:
+                self._call(call, function, value)
 
-    def _call(
-        self,
-        call_id: int,
-        record: CallRecord,
-        function: BindingFunction,
-        value: JsonValue,
-        size_bytes: int,
-    ) -> None:
+    def _call(self, call: _Call, function: BindingFunction, value: JsonValue) -> None:
         try:
             result = function(value)
         except (Exception, anyio.get_cancelled_exc_class()) as error:
             # A plain function has no await of its own: a cancellation is one that it has made up.
-            self._answer(call_id, record, "error", encode(render_rejection(error)))
+            self._answer(call, "error", encode(render_rejection(error)))
         except BaseException as error:
-            self._journal.end(record, "error")
+            self._journal.end(call.record, "error")
             self._on_fault(error)
         else:
             if inspect.isawaitable(result):
-                self._spawn(record, size_bytes, self._settle(call_id, record, result))
+                self._spawn(call, self._settle(call, result))
             elif is_small(result):
-                outcome, payload = encode_result(result)
-                self._answer(call_id, record, outcome, payload)
+                self._answer(call, *encode_result(result))
             else:
-                self._spawn(record, 0, self._settle(call_id, record, _ready(result)))
+                self._spawn(call, self._settle(call, _ready(result)))
 
     async def _decode_and_call(
-        self, call_id: int, record: CallRecord, function: BindingFunction, argument: bytes
+        self, call: _Call, function: BindingFunction, argument: bytes
     ) -> None:
         try:
             value = await anyio.to_thread.run_sync(decode, argument)
         except LosslessJsonError:
-            self._answer(call_id, record, "refused", encode(LOSSY_ARGUMENT))
+            self._answer(call, "refused", encode(LOSSY_ARGUMENT))
         else:
-            self._call(call_id, record, function, value, len(argument))
+            self._call(call, function, value)
 
-    async def _settle(self, call_id: int, record: CallRecord, work: Awaitable[object]) -> None:
+    async def _settle(self, call: _Call, work: Awaitable[object]) -> None:
         cancelled = anyio.get_cancelled_exc_class()
         try:
             value = await work
@@ -240,51 +255,45 @@ class CallDesk:
             self._on_fault(error)
             return
         else:
-            await self._sender.send(lambda: self._reply_in_turn(call_id, record, value))
+            await self._sender.send(lambda: self._reply_in_turn(call, value))
             return
-        await self._reply(call_id, record, "error", payload)
+        await self._reply(call, "error", payload)
 
-    async def _reply_in_turn(self, call_id: int, record: CallRecord, value: object) -> bytes:
+    async def _reply_in_turn(self, call: _Call, value: object) -> bytes:
         if is_small(value):
             outcome, payload = encode_result(value)
         else:
             outcome, payload = await anyio.to_thread.run_sync(encode_result, value)
-        self._journal.end(record, outcome, payload)
-        return self._encode_reply(call_id, outcome == "ok", payload)
+        self._journal.end(call.record, outcome, payload)
+        return self._encode_reply(call.id, outcome == "ok", payload)
 
-    def _answer(
-        self, call_id: int, record: CallRecord, outcome: CallOutcome, payload: bytes
-    ) -> None:
+    def _answer(self, call: _Call, outcome: CallOutcome, payload: bytes) -> None:
         try:
-            taken = self._sender.send_nowait(self._encode_reply(call_id, outcome == "ok", payload))
+            taken = self._sender.send_nowait(self._encode_reply(call.id, outcome == "ok", payload))
         except OSError:
             return  # the peer is gone; its exit decides the run
         if not taken:
-            self._spawn(record, 0, self._reply(call_id, record, outcome, payload))
+            self._spawn(call, self._reply(call, outcome, payload))
             return
-        self._journal.end(record, outcome, payload)
+        self._journal.end(call.record, outcome, payload)
         if self._sender.needs_flush:
-            self._spawn(record, 0, self._sender.flush())
+            self._spawn(call, self._sender.flush())
 
-    async def _reply(
-        self, call_id: int, record: CallRecord, outcome: CallOutcome, payload: bytes
-    ) -> None:
-        self._journal.end(record, outcome, payload)
+    async def _reply(self, call: _Call, outcome: CallOutcome, payload: bytes) -> None:
+        self._journal.end(call.record, outcome, payload)
 
         async def frame() -> bytes:
-            return self._encode_reply(call_id, outcome == "ok", payload)
+            return self._encode_reply(call.id, outcome == "ok", payload)
 
         await self._sender.send(frame)
 
-    def _spawn(self, record: CallRecord, size_bytes: int, work: Awaitable[None]) -> None:
+    def _spawn(self, call: _Call, work: Awaitable[None]) -> None:
         scope = anyio.CancelScope()
-        self._in_flight[scope] = record
-        self._argument_bytes += size_bytes
-        self._task_group.start_soon(self._track, scope, record, size_bytes, work)
+        self._in_flight[scope] = call.record
+        self._held_bytes += call.held_bytes
+        self._task_group.start_soon(self._track, scope, call, work)
 
-    async def _track(
-        self, scope: anyio.CancelScope, record: CallRecord, size_bytes: int, work: Awaitable[None]
-    ) -> None:
+    async def _track(self, scope: anyio.CancelScope, call: _Call, work: Awaitable[None]) -> None:
         try:
             with scope:
                 await work
@@ -294,10 +303,18 @@ class CallDesk:
             # A fault of our own ends this run, not the task group of all.
             self._on_fault(error)
         finally:
-            self._journal.end(record, "cancelled")
+            if self._closed:
+                self._journal.end(call.record, "cancelled")
             del self._in_flight[scope]
-            self._argument_bytes -= size_bytes
+            self._held_bytes -= call.held_bytes
+            self._start_waiting()
             self._tell_change()
+
+    def _start_waiting(self) -> None:
+        while self._waiting and len(self._in_flight) < MAX_CALLS_IN_FLIGHT and not self._closed:
+            call = self._waiting.popleft()
+            self._held_bytes -= call.held_bytes
+            self._start(call)
 
     def _tell_change(self) -> None:
         changed, self._changed = self._changed, anyio.Event()
@@ -308,11 +325,12 @@ def render_rejection(error: BaseException) -> str:
     """Return the message of what a binding raised, a placeholder when it does not render."""
     try:
         text = str(error)
-        return text if type(text) is str else str.__str__(text)
+        text = text if type(text) is str else str.__str__(text)
     except KeyboardInterrupt:
         raise
     except BaseException:
         return UNRENDERABLE_REJECTION
+    return text if len(text) <= MAX_REJECTION_CHARS else text[:MAX_REJECTION_CHARS] + "…"
 
 
 def is_small(value: object) -> bool:

@@ -1,0 +1,503 @@
+"""How runs start, overlap and end: abort, cancellation, disposal, queueing, forks, working directory."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import threading
+import time
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+import pytest
+from leftovers import snapshot_resources
+from run_requests import Provider, Run, build_request
+
+from code_runtime import (
+    AbortSignal,
+    BindingNameError,
+    CodeBindingNamespace,
+    CodeRunRequest,
+    CodeRunResult,
+    CodeRuntime,
+    Context,
+    ForkedHostError,
+    RequestTypeError,
+    RuntimeDisposedError,
+    ServiceMissingError,
+)
+from code_runtime_python import PythonCodeRuntime
+
+pytestmark = pytest.mark.anyio
+
+FOREVER = "import asyncio\nprint('up')\nawait asyncio.Event().wait()"
+HOT = "print('up')\nwhile True: pass"
+
+
+def failure(result: CodeRunResult) -> tuple[str, str]:
+    assert result.error is not None, result
+    return result.error.kind, result.error.message
+
+
+async def test_descriptors(runtime: CodeRuntime) -> None:
+    """PY-291: a label, and no security claim."""
+    assert (runtime.language, runtime.isolation) == ("python", "process")
+
+
+@pytest.mark.parametrize("program", [FOREVER, HOT], ids=["waiting", "hot"])
+async def test_abort_ends_a_running_program_with_its_reason(run: Run, program: str) -> None:
+    """PY-254, PY-262: logs printed before the abort are kept, and there is no value."""
+    signal = AbortSignal()
+    result = await run(program, signal=signal, on_log=lambda _: signal.abort("enough"))
+    assert (result.logs, failure(result), result.has_value) == (["up"], ("abort", "enough"), False)
+
+
+async def test_abort_from_another_thread(run: Run) -> None:
+    """PY-254."""
+    signal = AbortSignal()
+    started = threading.Event()
+    thread = threading.Thread(target=lambda: (started.wait(), signal.abort(ValueError("stop"))))
+    thread.start()
+    result = await run(HOT, signal=signal, on_log=lambda _: started.set())
+    thread.join()
+    assert failure(result) == ("abort", "ValueError: stop")
+
+
+async def test_an_unrenderable_reason_is_safe(run: Run) -> None:
+    """PY-050, PY-255."""
+
+    class Broken:
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    during, before = AbortSignal(), AbortSignal()
+    result = await run(HOT, signal=during, on_log=lambda _: during.abort(Broken()))
+    assert failure(result) == ("abort", "<unrenderable abort reason>")
+    before.abort(Broken())
+    result = await run(HOT, signal=before)
+    assert failure(result) == ("abort", "<unrenderable abort reason>")
+
+
+async def test_a_fired_signal_starts_nothing(run: Run) -> None:
+    """PY-049: it wins over a program that would not parse."""
+    signal = AbortSignal()
+    signal.abort("before")
+    result = await run("x =", signal=signal)
+    assert (result.logs, failure(result)) == ([], ("abort", "before"))
+
+
+async def test_bad_bindings_are_refused_before_a_fired_signal_counts(run: Run) -> None:
+    """PY-049, PY-038."""
+    signal = AbortSignal()
+    signal.abort("before")
+    with pytest.raises(BindingNameError):
+        await run("return 1", signal=signal, bindings=[CodeBindingNamespace("1a", {})])
+
+
+async def test_a_request_of_a_wrong_type_is_refused(runtime: CodeRuntime) -> None:
+    with pytest.raises(RequestTypeError) as caught:
+        await runtime.run("return 1")  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        "Cannot build PythonCodeRuntime.run: request is 'return 1' (str), expected CodeRunRequest"
+    )
+
+
+async def test_abort_from_inside_a_binding(run: Run) -> None:
+    """PY-192, PY-261: the resolution that lands later changes nothing."""
+    signal = AbortSignal()
+
+    async def stop(_: object) -> str:
+        signal.abort("from the tool")
+        return "late"
+
+    result = await run("return await tools.stop(1)", {"stop": stop}, signal=signal)
+    assert failure(result) == ("abort", "from the tool")
+
+
+async def test_abort_in_the_turn_of_the_run_and_after_it(runtime: CodeRuntime) -> None:
+    """PY-256, PY-263."""
+    early, late = AbortSignal(), AbortSignal()
+    results: list[CodeRunResult] = []
+
+    async def one() -> None:
+        results.append(await runtime.run(build_request(HOT, signal=early)))
+
+    async with anyio.create_task_group() as task_group:
+        task_group.start_soon(one)
+        await anyio.lowlevel.checkpoint()
+        early.abort("at once")
+        early.abort("again")
+    assert [failure(result) for result in results] == [("abort", "at once")]
+    result = await runtime.run(build_request("return 1", signal=late))
+    assert not late._listeners  # PY-254: none stays behind
+    late.abort("too late")
+    assert (result.value, result.error) == (1, None)
+
+
+async def test_cancelling_run_kills_the_program_and_reraises(runtime: CodeRuntime) -> None:
+    up = anyio.Event()
+    ended = False
+
+    async def call() -> None:
+        nonlocal ended
+        try:
+            await runtime.run(build_request(HOT, on_log=lambda _: up.set()))
+        except anyio.get_cancelled_exc_class():
+            ended = True
+            raise
+
+    async with anyio.create_task_group() as task_group:
+        task_group.start_soon(call)
+        await up.wait()
+        task_group.cancel_scope.cancel()
+    assert ended
+
+
+@pytest.mark.slow
+async def test_cancellation_at_random_points_leaves_nothing(provider: Provider) -> None:
+    """300 cancellations in all over both backends and three programs."""
+    rng = random.Random(20261129)
+    programs = (
+        HOT,
+        FOREVER,
+        "for i in range(50): await tools.echo(i)\nreturn 'x'",
+    )
+
+    async def echo(value: object) -> object:
+        await anyio.lowlevel.checkpoint()
+        return value
+
+    before = snapshot_resources()
+    async with provider(spare_hosts=2) as runtime:
+        for index in range(150):
+            with anyio.move_on_after(rng.random() * 0.02):
+                await runtime.run(build_request(programs[index % 3], {"echo": echo}))
+        result = await runtime.run(build_request("return await tools.echo('fine')", {"echo": echo}))
+        assert result.value == "fine"
+    after = snapshot_resources()
+    assert (after[0] - before[0], after[2] - before[2]) == (set(), set())
+
+
+async def test_a_native_cancellation_does_not_cut_the_end_of_a_run_short(
+    provider: Provider, anyio_backend: str
+) -> None:
+    """`task.cancel()` of asyncio passes through every shield of anyio."""
+    if anyio_backend == "trio":
+        return  # trio has no such cancellation
+    program = (
+        "import subprocess\n"
+        "subprocess.Popen(['sleep', '30'], start_new_session=True, stdout=subprocess.DEVNULL)\n"
+        "return 1"
+    )
+    async with provider() as runtime:
+        await runtime.run(build_request("return 1"))
+        for delay_ms in range(0, 24, 2):
+            task = asyncio.ensure_future(runtime.run(build_request(program)))
+            await asyncio.sleep(delay_ms / 1000)
+            task.cancel()
+            await asyncio.wait([task])
+            assert not [item for item in snapshot_resources()[0] if "(sleep)" in item]
+        assert (await runtime.run(build_request("return 2"))).value == 2
+
+
+async def test_runs_overlap(runtime: CodeRuntime) -> None:
+    """PY-290: each waits for the other."""
+    met = 0
+    both = anyio.Event()
+
+    async def meet(_: object) -> None:
+        nonlocal met
+        met += 1
+        if met == 2:
+            both.set()
+        await both.wait()
+
+    results: list[CodeRunResult] = []
+
+    async def one() -> None:
+        results.append(
+            await runtime.run(build_request("await tools.meet(0)\nreturn 1", {"meet": meet}))
+        )
+
+    async with anyio.create_task_group() as task_group:
+        task_group.start_soon(one)
+        task_group.start_soon(one)
+    assert [result.value for result in results] == [1, 1]
+
+
+async def test_runs_above_the_cap_wait_and_their_wall_budget_does_not_run(
+    provider: Provider,
+) -> None:
+    """PY-253: the budget counts from the assignment of a process."""
+    first_up, release = anyio.Event(), anyio.Event()
+
+    async def hold(_: object) -> None:
+        first_up.set()
+        await release.wait()
+
+    results: dict[str, CodeRunResult] = {}
+    async with provider(max_concurrent_runs=1) as runtime:
+
+        async def start(name: str, request: CodeRunRequest) -> None:
+            results[name] = await runtime.run(request)
+
+        async with anyio.create_task_group() as task_group:
+            held = build_request("await tools.hold(0)\nreturn 1", {"hold": hold})
+            task_group.start_soon(start, "first", held)
+            await first_up.wait()
+            signal = AbortSignal()
+            task_group.start_soon(start, "queued", build_request("return 2", max_wall_ms=300))
+            task_group.start_soon(start, "aborted", build_request("return 3", signal=signal))
+            await anyio.sleep(0.35)  # longer than the queued run's whole budget
+            assert "queued" not in results
+            signal.abort("gave up")
+            while "aborted" not in results:
+                await anyio.lowlevel.checkpoint()
+            release.set()
+    assert failure(results["aborted"]) == ("abort", "gave up")
+    assert (results["first"].value, results["queued"].value) == (1, 2)
+
+
+async def test_the_wall_ends_a_run_in_time(provider: Provider) -> None:
+    """PY-252; a request can lower the ceiling, and not raise it."""
+    async with provider(max_wall_ms=400, grace_ms=200) as runtime:
+        before_s = time.monotonic()
+        lowered = await runtime.run(build_request(FOREVER, max_wall_ms=200))
+        assert time.monotonic() - before_s < 1.5
+        raised = await runtime.run(build_request(HOT, max_wall_ms=9_000))
+    assert failure(lowered) == ("timeout", "wall-clock ceiling exceeded: 200 ms")
+    assert failure(raised) == ("timeout", "wall-clock ceiling exceeded: 400 ms")
+
+
+async def test_a_call_that_resolves_after_the_wall_changes_nothing(provider: Provider) -> None:
+    """PY-192, PY-194, PY-261: it is cancelled with the run, and its result never encoded."""
+    seen: list[str] = []
+
+    async def slow(_: object) -> object:
+        try:
+            await anyio.sleep_forever()
+        except anyio.get_cancelled_exc_class():
+            seen.append("cancelled")
+            raise
+
+    async with provider(max_wall_ms=200) as runtime:
+        result = await runtime.run(build_request("return await tools.slow(1)", {"slow": slow}))
+    assert (seen, result.has_value, failure(result)[0]) == (["cancelled"], False, "timeout")
+    assert [call.outcome for call in result.calls] == ["cancelled"]
+
+
+async def test_disposal_aborts_the_runs_and_waits_for_their_processes(anyio_backend: str) -> None:
+    """PY-037, PY-257, PY-259, PY-260, PY-263: a trapped SIGTERM does not matter, nothing is left."""
+    before = snapshot_resources()[0]
+    up = anyio.Event()
+    results: list[CodeRunResult] = []
+    stubborn = (
+        "import os, signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "if os.fork() == 0:\n    time.sleep(60)\nprint('up')\nwhile True: pass"
+    )
+    async with Context() as ctx:
+        handle = await ctx.plugin(PythonCodeRuntime)
+        runtime = ctx.codeRuntime
+
+        async def one() -> None:
+            results.append(await runtime.run(build_request(stubborn, on_log=lambda _: up.set())))
+
+        async with anyio.create_task_group() as task_group:
+            task_group.start_soon(one)
+            await up.wait()
+            await handle.dispose()
+            assert snapshot_resources()[0] - before == set()
+        assert [(r.logs, failure(r)) for r in results] == [(["up"], ("abort", "runtime disposed"))]
+        with pytest.raises(RuntimeDisposedError):
+            await runtime.run(build_request("return 1"))
+        with pytest.raises(ServiceMissingError):
+            _ = ctx.codeRuntime
+        await handle.dispose()
+
+
+async def test_disposal_right_after_run_was_called(anyio_backend: str) -> None:
+    """PY-054, PY-258."""
+    results: list[CodeRunResult] = []
+    async with Context() as ctx:
+        handle = await ctx.plugin(PythonCodeRuntime)
+        runtime = ctx.codeRuntime
+
+        async def one() -> None:
+            results.append(await runtime.run(build_request("return 1")))
+
+        async with anyio.create_task_group() as task_group:
+            task_group.start_soon(one)
+            await anyio.lowlevel.checkpoint()
+            await handle.dispose()
+    assert [failure(result) for result in results] == [("abort", "runtime disposed")]
+
+
+async def test_no_state_crosses_from_one_run_to_the_next(run: Run) -> None:
+    """PY-057, PY-289: a fresh process each time, whatever the program changes in its own."""
+    program = """
+import builtins, json, os, sys
+seen = [hasattr(builtins, "mark"), os.environ.get("MARK"), hasattr(json, "mark")]
+builtins.mark = json.mark = 1
+os.environ["MARK"] = "1"
+json.dumps = json.loads = None
+sys.path.clear()
+return [*seen, os.getpid()]
+"""
+    pids = set()
+    for _ in range(4):
+        result = await run(program)
+        assert isinstance(result.value, list), result
+        *seen, pid = result.value
+        assert seen == [False, None, False]
+        pids.add(pid)
+    assert len(pids) == 4
+
+
+async def test_working_directory_is_private_empty_and_gone_afterwards(
+    provider: Provider, start_method: str
+) -> None:
+    """PY-052, PY-053, PY-063: better than the host's own directory."""
+    program = """
+import os, stat, tempfile
+mode = stat.S_IMODE(os.stat(".").st_mode)
+before = os.listdir(".")
+os.makedirs("a/b")
+with open("a/b/c.txt", "w") as file: file.write("x")
+os.chmod("a", 0)
+return [os.getcwd(), tempfile.gettempdir(), before, mode]
+"""
+    folders = set()
+    async with provider(start_method=start_method) as runtime:
+        for _ in range(2):
+            result = await runtime.run(build_request(program))
+            assert isinstance(result.value, list), result
+            cwd, tmpdir, before, mode = result.value
+            assert isinstance(cwd, str)
+            assert (tmpdir, before, mode) == (cwd, [], 0o700)
+            assert not await anyio.Path(cwd).exists()
+            folders.add(cwd)
+    assert len(folders) == 2
+
+
+async def test_a_forked_copy_of_the_host_is_refused(runtime: CodeRuntime) -> None:
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:  # pragma: no cover - the forked copy
+        try:
+            coroutine = runtime.run(build_request("return 1"))
+            try:
+                coroutine.send(None)
+            except ForkedHostError as error:
+                os.write(write, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    await anyio.to_thread.run_sync(os.waitpid, pid, 0)
+    with os.fdopen(read) as stream:
+        text = stream.read()
+    assert text == (
+        f"Cannot use PythonCodeRuntime: process {pid} is a fork of process {os.getpid()} "
+        "that started it, expected a Context of its own in each process"
+    )
+
+
+async def test_a_raising_on_log_surfaces_only_when_the_run_is_over(run: Run) -> None:
+    seen: list[str] = []
+
+    def on_log(text: str) -> None:
+        seen.append(text)
+        raise LookupError("observer broke")
+
+    with pytest.raises(LookupError) as caught:
+        await run(
+            "print('a')\nprint('b')\nreturn await tools.echo(5)",
+            {"echo": lambda v: v},
+            on_log=on_log,
+        )
+    result = caught.value.result  # type: ignore[attr-defined]
+    assert (seen, result.logs, result.value) == (["a"], ["a", "b"], 5)
+
+
+async def test_logs_arrive_while_the_program_runs(run: Run) -> None:
+    """Better than upstream, which has no live logs."""
+    seen: list[str] = []
+    result = await run(
+        "print('one')\nreturn await tools.look(0)",
+        {"look": lambda _: list(seen)},
+        on_log=seen.append,
+    )
+    assert result.value == ["one"]
+
+
+async def test_record_keeps_times_and_previews(run: Run) -> None:
+    result = await run(
+        "print('a')\nawait tools.echo({'text': 'x' * 5000})\nprint('b')\nreturn 1",
+        {"echo": lambda value: value},
+        record=True,
+    )
+    assert result.log_times_ms is not None
+    assert len(result.log_times_ms) == 2
+    assert 0 <= result.log_times_ms[0] <= result.log_times_ms[1]
+    (call,) = result.calls
+    assert call.argument_preview == '{"text":"' + "x" * (2045 - 9) + "…"
+    assert call.result_preview == call.argument_preview
+
+
+async def test_a_fault_that_is_no_exception_surfaces_from_run(run: Run) -> None:
+    class Stop(BaseException):
+        pass
+
+    def stop(_: object) -> None:
+        raise Stop
+
+    with pytest.raises(Stop):
+        await run("await tools.stop(1)\nwhile True: pass", {"stop": stop})
+
+
+async def test_a_run_without_survivors_is_not_delayed(run: Run) -> None:
+    """PY-264, PY-266, PY-275: it resolves when its process has left by itself."""
+    times = []
+    for _ in range(5):
+        before_s = time.monotonic()
+        await run("return 1")
+        times.append(time.monotonic() - before_s)
+    assert min(times) < 0.1
+
+
+async def test_the_end_of_a_program_runs_its_cleanup(run: Run) -> None:
+    """PY-199: better, there is a short time for `finally` and atexit."""
+    result = await run(
+        "import asyncio, atexit, os\n"
+        "async def background():\n"
+        "    try:\n        await asyncio.sleep(60)\n"
+        "    finally:\n        os.write(1, b'finally\\n')\n"
+        "task = asyncio.ensure_future(background())\n"
+        "await asyncio.sleep(0)\n"
+        "atexit.register(lambda: os.write(1, b'atexit\\n'))\nreturn 1"
+    )
+    assert (result.logs, result.value) == (["finally", "atexit"], 1)
+
+
+async def test_a_program_that_does_not_leave_is_ended(provider: Provider) -> None:
+    """PY-265, PY-212: SIGALRM of the child's own window, SIGTERM, and SIGKILL after the grace."""
+    program = """
+import os, signal, threading, time
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+threading.Thread(target=time.sleep, args=(60,)).start()
+class Stubborn:
+    def __del__(self): pass
+import atexit
+def never():
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    while True: time.sleep(1)
+atexit.register(never)
+return 'value'
+"""
+    async with provider(grace_ms=200) as runtime:
+        before_s = time.monotonic()
+        result = await runtime.run(build_request(program))
+        took_s = time.monotonic() - before_s
+    assert (result.value, result.error) == ("value", None)
+    assert 1 < took_s < 3  # the window of 1 s, then the grace
