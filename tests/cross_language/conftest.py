@@ -9,11 +9,6 @@ import pytest
 PAIRS_RUN: pytest.StashKey[Counter[str]] = pytest.StashKey()
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Start the count."""
-    config.stash[PAIRS_RUN] = Counter()
-
-
 @pytest.fixture
 def pairs_run(request: pytest.FixtureRequest) -> Counter[str]:
     """The scenarios that each pair has run so far."""

@@ -70,7 +70,7 @@ class Outcome:
             self.logs.append(held)
 
     @property
-    def value(self) -> object:
+    def value(self) -> Any:
         """The value; fails if the run has none."""
         assert self.done is not None, f"no done frame: {self.frames[-3:]}, {self.native}"
         assert "value" in self.done, self.done
@@ -205,7 +205,7 @@ def start_child(
             stdout=out,
             stderr=err,
             pass_fds=(3,),
-            preexec_fn=enter,  # noqa: PLW1509
+            preexec_fn=enter,
             env=dict(environment or {"TMPDIR": tempfile.gettempdir()}),
             start_new_session=True,
         )

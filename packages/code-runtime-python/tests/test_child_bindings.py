@@ -245,7 +245,7 @@ back = await tools.echo(value)
 return [back, [type(item).__name__ for item in back[3:16]], back[6] == 2**60, len(back[19])]
 """
     outcome = run_program(program, {"tools.echo": echo})
-    back, types, exact, length = outcome.value  # type: ignore[misc]
+    back, types, exact, length = outcome.value
     assert types == ["int"] * 6 + ["float"] * 4 + ["int"] * 2 + ["float"] or types == [
         "int"
     ] * 6 + ["float"] * 4 + ["int", "int", "float"]

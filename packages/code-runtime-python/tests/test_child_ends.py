@@ -176,6 +176,20 @@ return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     )
 
 
+@pytest.mark.parametrize(
+    ("end", "code"), [("sys.exit()", 0), ("sys.exit(5)", 5), ("sys.exit('no')", 1)]
+)
+def test_forked_copy_that_exits_has_its_exit_code(end: str, code: int) -> None:
+    program = f"""
+import os, sys
+pid = os.fork()
+if not pid:
+    {end}
+return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+"""
+    assert run_program(program).value == code
+
+
 def test_fork_in_a_thread_while_another_prints() -> None:
     """A lock that some thread holds at the fork does not block the copy."""
     program = """
@@ -300,6 +314,39 @@ def test_child_ends_when_its_host_is_gone() -> None:
         child._reader.close()
         child.channel.close()
         assert child.process.wait(5) == 1
+
+
+@pytest.mark.parametrize("python", INTERPRETERS)
+def test_asyncio_subprocesses_work(python: str) -> None:
+    program = """
+import asyncio
+process = await asyncio.create_subprocess_exec("echo", "text", stdout=asyncio.subprocess.PIPE)
+out, _ = await process.communicate()
+return [out.decode(), process.returncode]
+"""
+    outcome = run_program(program, python=python)
+    assert outcome.value == ["text\n", 0]
+    assert outcome.logs == []
+
+
+def test_value_is_sent_while_calls_are_outstanding() -> None:
+    """PY-197, PY-198: also while a large reply is on its way."""
+    program = """
+import asyncio
+calls = [asyncio.ensure_future(tools.echo(i)) for i in range(1024)]
+await calls[0]
+return "value"
+"""
+    with start_child() as child:
+        child.boot([{"global": "tools", "names": ["echo"]}])
+        child.read_until("boot-ack")
+        child.send({"type": "run", "program": program})
+        for _ in range(1024):
+            child.read_until("call")
+        child.send({"type": "reply", "id": 0, "ok": True, "value": 1})
+        child.send_bytes(b'{"type":"reply","id":1,"ok":true,"value":"' + b"x" * 100_000)
+        assert child.read_until("done") == {"type": "done", "value": "value"}
+        assert child.process.wait(5) == 0
 
 
 # Boot

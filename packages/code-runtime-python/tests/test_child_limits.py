@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from fd3_host import MIB, run_program, start_child
@@ -174,16 +175,14 @@ def fit(message: str, budget: int) -> str:
 )
 def test_budget_of_the_value_is_inclusive(program: str, size: int) -> None:
     """PY-248, section 2.3."""
-    assert run_program(program, maxValueBytes=size).done is not None
     assert "value" in (run_program(program, maxValueBytes=size).done or {})
-    kind, message = run_program(program, maxValueBytes=size - 1).failure
-    assert kind == "output-limit"
+    assert run_program(program, maxValueBytes=size - 1).failure[0] == "output-limit"
 
 
 @linux_only
 def test_list_of_six_million_elements_passes_in_little_memory() -> None:
     """Section 2.1: as a value and as an argument, under 384 MiB."""
-    limits = {"maxValueBytes": 20 * MIB, "addressSpaceBytes": 384 * MIB}
+    limits: dict[str, Any] = {"maxValueBytes": 20 * MIB, "addressSpaceBytes": 384 * MIB}
     outcome = run_program("return [0] * 6_000_000", **limits)
     assert outcome.value == [0] * 6_000_000
     program = "return await tools.size([0] * 6_000_000)"
@@ -201,7 +200,7 @@ await tools.echo(1)
 return [before, mapped(), len(__import__("os").listdir("/proc/self/task"))]
 """
     outcome = run_program(program, {"tools.echo": lambda args: args}, addressSpaceBytes=256 * MIB)
-    before, after, threads = outcome.value  # type: ignore[misc]
+    before, after, threads = outcome.value
     assert before < 48
     assert after - before < 8
     assert threads == 1

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import textwrap
+from pathlib import Path
 
 import pytest
-from fd3_host import interpreters, run_program
+from fd3_host import CHILD, interpreters, run_program, start_child
+
+from code_runtime import _lossless
+from code_runtime_python._child import wire
 
 INTERPRETERS = [pytest.param(path, id=path.split("/")[-3]) for path in interpreters()]
 
@@ -256,6 +260,32 @@ def test_program_star_import_failure_shows_only_the_program() -> None:
         'Traceback (most recent call last):\n  File "program.py", line 2, in <module>\n'
         "    from nowhere_at_all import *\nModuleNotFoundError: No module named 'nowhere_at_all'"
     )
+
+
+def test_lossless_is_the_file_of_the_host() -> None:
+    host = Path(_lossless.__file__)
+    assert (CHILD.parent / "lossless.py").read_bytes() == host.read_bytes()
+
+
+def test_frames_that_are_written_in_place_are_those_of_the_wire() -> None:
+    """Section 1.2: `ledger.py`, `bindings.py` and `main.py` splice text into frames themselves."""
+    names = ["é\ud800"]
+    with start_child() as child:
+        child.boot([{"global": "tools", "names": names}])
+        child.read_until("boot-ack")
+        program = (
+            "print('a\\ud800')\nprint('b', end='', flush=True)\nreturn await tools['é\\ud800'](1)"
+        )
+        child.send({"type": "run", "program": program})
+        lines = [child._reader.readline() for _ in range(3)]
+        child.send_bytes(wire.encode_reply(0, b"2"))
+        lines.append(child._reader.readline())
+    assert lines == [
+        wire.encode_log("a\ud800"),
+        wire.encode_log("b", is_open=True),
+        wire.encode_call(0, "tools", names[0], b"1"),
+        wire.encode_done(b"2"),
+    ]
 
 
 def test_program_of_megabytes_starts_quickly() -> None:

@@ -279,7 +279,7 @@ signal.setitimer(signal.ITIMER_REAL, 0)
 return [lines, ticks]
 """
     outcome = run_program(program, maxLogBytes=100 * MIB)
-    lines, ticks = outcome.value  # type: ignore[misc]
+    lines, ticks = outcome.value
     assert outcome.logs.count("line " + "x" * 2_000) == lines
     assert outcome.logs.count("tick " + "t" * 2_000) == ticks
     assert len(outcome.logs) == lines + ticks

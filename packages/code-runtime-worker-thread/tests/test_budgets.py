@@ -14,7 +14,7 @@ import anyio.lowlevel
 import pytest
 from run_requests import Provider, build_request
 
-from code_runtime import AbortSignal, CodeRunResult, CodeRuntime, Context
+from code_runtime import AbortSignal, CodeRunResult, CodeRuntime, ConfigError, Context
 from code_runtime_worker_thread import WorkerThreadCodeRuntime
 
 pytestmark = pytest.mark.anyio
@@ -185,6 +185,30 @@ async def test_a_budget_message_that_does_not_fit_becomes_output_limit(provider:
     assert [(result.logs, failure(result)) for result in results] == [
         ([], ("output-limit", "Output is larger"))
     ] * 3
+
+
+@pytest.mark.parametrize("heap_mb", [0.5, 1, 4])
+async def test_a_heap_in_which_no_worker_lives_is_refused_at_load(
+    provider: Provider, heap_mb: float
+) -> None:
+    """WT-008, WT-007, GP-001: whether V8 ends the process or Node the worker; nothing is left."""
+    with pytest.raises(ConfigError) as caught:
+        async with provider(max_old_generation_size_mb=heap_mb):
+            pytest.fail("loaded")
+    seen = f"max_old_generation_size_mb is {heap_mb!r} ({type(heap_mb).__name__})"
+    assert str(caught.value) in {
+        f"Cannot configure WorkerThreadCodeRuntime: {seen}: {reason}, expected a heap in which a "
+        "worker boots and runs an empty program (16 MiB do)"
+        for reason in ("the Node process closed its control socket", "ERR_WORKER_OUT_OF_MEMORY")
+    }
+
+
+async def test_a_small_heap_in_which_a_worker_lives_runs_programs(provider: Provider) -> None:
+    """WT-008: the number that the refusal names."""
+    async with provider(max_old_generation_size_mb=16) as runtime:
+        for _ in range(2):
+            result = await runtime.run(build_request("return 'fine'"))
+            assert (result.value, result.error) == ("fine", None)
 
 
 NEST = """

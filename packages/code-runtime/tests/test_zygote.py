@@ -194,7 +194,7 @@ async def test_forked_program_ends_with_its_control() -> None:
         assert (await program.process.wait_gone()).code == 0
 
 
-async def test_state_of_one_program_does_not_reach_the_next() -> None:
+async def test_state_of_one_program_does_not_reach_the_next(tmp_path: Path) -> None:
     code = """
 import builtins, random, tempfile, threading
 say(repr([os.getcwd(), hasattr(builtins, 'mark'), 'MARK' in os.environ, sys.argv]))
@@ -211,8 +211,8 @@ random.seed(1)
     zygote = Zygote(CHILD, "_fixture.main:serve", ("random", "_fixture.keeps_state"))
     numbers = set()
     async with open_warden(zygote=zygote) as warden:
-        for folder in ("/usr", "/bin", "/usr"):
-            async with forked(warden, code, env={"TMPDIR": folder}) as program:
+        for folder in (tmp_path, tmp_path.parent, tmp_path):
+            async with forked(warden, code, env={"TMPDIR": str(folder)}) as program:
                 assert await program.line() == "['/', False, False, ['']]"
                 number, rest = (await program.line())[1:-1].split(", ", 1)
                 assert rest == f"'{folder}', []"

@@ -71,12 +71,12 @@ export class PythonCodeRuntime {
   /** Ends every run as `abort` and waits until nothing is left of them. */
   async dispose(): Promise<void> {
     this.#isDisposed = true;
-    for (const session of this.#sessions) session.abort("disposed");
+    for (const session of this.#sessions) session.abort(() => "disposed");
     await Promise.allSettled(this.#running);
   }
 
   async #run(session: Session, signal: AbortSignal | undefined): Promise<CodeRunResult> {
-    const abort = (): void => session.abort(signal?.reason);
+    const abort = (): void => session.abort(() => signal?.reason);
     if (signal?.aborted) abort();
     else signal?.addEventListener("abort", abort, { once: true });
     let hasSlot = false;

@@ -73,10 +73,15 @@ export class Session {
   /**
    * End the run as `abort`.
    *
-   * @param reason - Anything; a string is the message.
+   * @param reason - Gives anything, or throws; a string is the message.
    */
-  abort(reason: unknown): void {
-    const message = render(reason, UNRENDERABLE_REASON);
+  abort(reason: () => unknown): void {
+    let message = UNRENDERABLE_REASON;
+    try {
+      message = render(reason(), UNRENDERABLE_REASON);
+    } catch {
+      // A signal of the host's own making, whose reason cannot be read.
+    }
     this.#fail("abort", cutMessage(message, this.#context.config.maxValueBytes));
   }
 

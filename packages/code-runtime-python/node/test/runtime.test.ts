@@ -158,7 +158,8 @@ test("run() resolves as worker-exit when the temporary folder is unusable (PY-05
 });
 
 test("run() delivers the outcome when its folder cannot be removed (PY-058)", async () => {
-  const program = "import os\nos.rename('..', os.path.realpath('..') + '-moved')\nreturn 1";
+  const program =
+    "import os\nstage = os.path.realpath('..')\nos.rename(stage, stage + '-moved')\nreturn 1";
   expect(await run(program)).toEqual(ok(1));
   for (const name of stages().filter((name) => name.endsWith("-moved"))) {
     rmSync(join(tmpdir(), name), { recursive: true });
@@ -378,12 +379,14 @@ test("run() ends as abort when the signal fires, and leaves no listener (PY-254,
     signal.addEventListener.bind(signal),
     signal.removeEventListener.bind(signal),
   ];
-  signal.addEventListener = ((...all: Parameters<typeof add>) => (
-    listeners++, add(...all)
-  )) as typeof add;
-  signal.removeEventListener = ((...all: Parameters<typeof remove>) => (
-    listeners--, remove(...all)
-  )) as typeof remove;
+  signal.addEventListener = ((...all: Parameters<typeof add>) => {
+    listeners++;
+    add(...all);
+  }) as typeof add;
+  signal.removeEventListener = ((...all: Parameters<typeof remove>) => {
+    listeners--;
+    remove(...all);
+  }) as typeof remove;
   const running = run("print('on')\nimport time; time.sleep(30)", {
     signal,
     onLog: () => controller.abort(new Error("enough")),
@@ -430,9 +433,7 @@ test("dispose() ends every run as abort and waits for the processes (PY-257, PY-
   const runtime = await PythonCodeRuntime.create({ graceMs: 500, bindingGraceMs: 100 });
   const pids: number[] = [];
   const program = "import os\nawait tools.pid(os.getpid())\nimport time; time.sleep(30)";
-  const bindings = [
-    { globalName: "tools", functions: { pid: (pid: number) => void pids.push(pid) ?? 1 } },
-  ];
+  const bindings = [{ globalName: "tools", functions: { pid: (pid: number) => pids.push(pid) } }];
   const runs = [1, 2, 3].map(() => runtime.run({ program, bindings }));
   await until(() => pids.length === 3);
   const same = runtime.run({ program: "return 1" });
@@ -498,12 +499,12 @@ const ESCAPES: readonly (readonly [string, string, string])[] = [
 
 test.each(ESCAPES)(
   "run() leaves nothing behind when the program starts %s (%s; PY-260, PY-266, PY-275)",
-  async (_, _spec, escape) => {
+  async (_, _spec, leave) => {
     const program = `
 import os, signal, time
 reader, writer = os.pipe()
 if os.fork() == 0:
-    ${escape}
+    ${leave}
     if os.fork() == 0:
         os.write(writer, str(os.getpid()).encode() + b'\\n')
         os.close(writer)

@@ -72,6 +72,7 @@ class ProgramProcess:
         self._stderr: OutputPipe | None = None
         self._session: PythonSession | None = None
         self._task_group: anyio.abc.TaskGroup | None = None
+        self._boot_error: HostBootError | None = None
         self._channel_done = anyio.Event()
         self._readers_done = anyio.Event()
         self._served = anyio.Event()
@@ -105,11 +106,15 @@ class ProgramProcess:
     ) -> None:
         """Start the process and read from it until it is gone; cancelling this kills it.
 
-        Raises:
-            HostBootError: the process does not start.
+        What keeps it from starting is raised by `boot`.
         """
         try:
-            await self._start_process()
+            try:
+                await self._start_process()
+            except HostBootError as error:
+                self._boot_error = error
+                task_status.started()
+                return
             assert self._process is not None
             async with anyio.create_task_group() as task_group:
                 self._task_group = task_group
@@ -142,7 +147,15 @@ class ProgramProcess:
             self._served.set()
 
     async def boot(self) -> None:
-        """Nothing to wait for: the process reads its boot frame when it is up."""
+        """Return at once: the process reads its boot frame when it is up.
+
+        Raises:
+            HostBootError: it has not started.
+        """
+        if self._boot_error is not None:
+            # The pool would take an earlier end of `serve` for one that calls for another boot.
+            await self._served.wait()
+            raise self._boot_error
 
     async def renew(self) -> None:
         """A process serves one run.
@@ -182,7 +195,7 @@ class ProgramProcess:
             await self.process.wait_exit()
 
     async def kill(self) -> ExitStatus:
-        """Kill the process and everything that it started, and read what they wrote to the end.
+        """Kill the process and all that it started, read what they wrote to the end, clean up.
 
         Returns:
             How the process ended; not by this kill when it was dead before.
@@ -198,14 +211,13 @@ class ProgramProcess:
                 pipe.flush()  # only if a process that is not of this run holds the other end
         if self._task_group is not None:
             self._task_group.cancel_scope.cancel()
+        await self._served.wait()
         return await self.process.wait_exit()
 
     async def shut_down(self) -> None:
         """Kill the process and wait until `serve` has released everything; idempotent."""
-        if self._process is None:
-            return  # `serve` has not started a process, and cleans up by itself
-        await self.kill()
-        await self._served.wait()
+        if self._process is not None:  # else `serve` has not started one, and cleans up by itself
+            await self.kill()
 
     def detach(self) -> None:
         """Forget the session: what still arrives belongs to no run."""

@@ -44,7 +44,7 @@ class Member:
     ) -> None:
         self.calls = calls
         self.failure = failure
-        self.shown = shown = shown_name(global_name, name)
+        self.shown = shown_name(global_name, name)
         self.head = b',"global":%b,"name":%b,"args":' % (encode(global_name), encode(name))
         self.made = 0
         self.awaited = 0
@@ -94,21 +94,21 @@ class PendingCall:
             state = self.__await__()
         return cast("Generator[Any, Any, Any]", state).send(value)
 
-    def throw(self, *error: Any) -> Any:
+    def throw(self, error: Any, value: Any = None, trace: Any = None) -> Any:
         """Raise an exception inside the call, for example its cancellation."""
         state = self._state
         if state is None:
             self._state = iter(())
-            raise error[1] if len(error) > 1 and error[1] is not None else error[0]
-        return cast("Generator[Any, Any, Any]", state).throw(*error)
+            raise error if value is None else value
+        return cast("Generator[Any, Any, Any]", state).throw(error if value is None else value)
 
     def close(self) -> None:
         """Give the call up."""
         state = self._state
         if state is None:
             self._state = iter(())
-        elif hasattr(state, "close"):
-            state.close()
+        else:
+            getattr(state, "close", int)()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>" if self._state is None else f"<{self._member.shown}>"
@@ -172,7 +172,7 @@ class Calls:
             waiting = self._take(call_id)
             if waiting is None:
                 continue
-            if reply["ok"]:
+            if reply["ok"] is True:
                 _resolve(waiting, _set_result, reply["value"])
             else:
                 _resolve(waiting, _set_exception, waiting[2].failure(reply["message"]))

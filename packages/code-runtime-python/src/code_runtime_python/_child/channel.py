@@ -119,11 +119,17 @@ class Channel:
         poller.register(self.fd, POLLOUT | POLLIN)
         for _, events in poller.poll():
             if events & POLLIN and (self._read() or self._short_of_memory):
-                notify = self.on_input
-                if notify is not None:
-                    notify()
+                self._notify()
 
     # In
+
+    def _notify(self) -> None:
+        notify = self.on_input
+        if notify is not None:
+            try:
+                notify()
+            except Exception:  # the program has closed or broken its loop; the write goes on
+                return
 
     def _read(self) -> int:
         try:

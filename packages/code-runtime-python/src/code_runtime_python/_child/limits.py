@@ -77,8 +77,8 @@ def _check_budgets(boot: Boot, space: int) -> None:
     for name, budget in budgets.items():
         if budget * _OUTPUT_MULTIPLE >= room:
             raise LimitError(
-                f"Cannot start the program: {name} of {budget} bytes is too large for the inherited "
-                f"address-space limit of {space} bytes"
+                f"Cannot start the program: {name} of {budget} bytes is too large for the "
+                f"inherited address-space limit of {space} bytes"
             )
 
 

@@ -94,7 +94,7 @@ def _line(channel: Channel) -> bytes:
 
 def _new_loop() -> asyncio.AbstractEventLoop:
     """Make the loop: on poll, which shares nothing with a forked copy as epoll does."""
-    fillers = []
+    fillers: list[int] = []
     while not fillers or fillers[-1] < _LOWEST_FREE_FD:
         fillers.append(os.open(os.devnull, os.O_RDONLY) if not fillers else os.dup(fillers[0]))
     try:
@@ -185,7 +185,7 @@ class _Run:
         try:
             self._loop.run_until_complete(task)
         except BaseException as error:
-            # A task or a signal handler has stopped the loop: SystemExit, KeyboardInterrupt, stop().
+            # A task or a signal handler has stopped the loop, by SystemExit or stop() for example.
             self._fail(_STOPPED if _is_stop(error) else error)
         if not self._channel.done:
             self._fail(_STOPPED)
@@ -245,9 +245,12 @@ class _Run:
 
     def _fail_copy(self, error: BaseException) -> None:
         """Show why a forked copy of the program failed; the wire belongs to the original."""
-        if not issubclass(type(error), SystemExit):
-            self._streams[1].write(f"{render(error, self._source)}\n")
-        self._exit_code = 1
+        code = error.code if isinstance(error, SystemExit) else render(error, self._source)
+        self._exit_code = 0 if code is None else 1
+        if type(code) is int:
+            self._exit_code = code & 0xFF
+        elif code is not None:
+            self._streams[1].write(f"{code}\n")
 
     def _send_failure(self, kind: DoneKind, message: str) -> None:
         limit = self._boot["maxValueBytes"]
@@ -296,7 +299,7 @@ def _native(fd: int) -> io.TextIOWrapper:
     """Open a native stream, unbuffered so that a kill loses nothing that was written there."""
     raw = io.FileIO(fd, "w", closefd=False)
     return io.TextIOWrapper(
-        raw,  # type: ignore[type-var]
+        raw,
         encoding="utf-8",
         errors="backslashreplace",
         write_through=True,

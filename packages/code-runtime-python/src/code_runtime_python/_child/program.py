@@ -36,7 +36,8 @@ _SCOPE_CALLS = re.compile(r"\b(?:locals|vars|dir|exec|eval)\b")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _BODIES = ("body", "orelse", "finalbody")
 _TYPE_ALIAS: type[ast.AST] | None = getattr(ast, "TypeAlias", None)
-_compile = compile  # with dont_inherit: the future imports of this file are not the program's
+_Compile = Callable[..., Any]
+_compile: _Compile = compile  # with dont_inherit: this file's future imports are not the program's
 
 Program = Callable[[], Coroutine[Any, Any, "tuple[object] | None"]]
 
@@ -107,7 +108,7 @@ class _Shape:
             futures += 1
         head, body = tree.body[first:futures], tree.body[:first] + tree.body[futures:]
         names = [name for name in self._names if name not in self._local]
-        place = {"lineno": 1, "col_offset": 0, "end_lineno": 1, "end_col_offset": 0}
+        place: dict[str, Any] = {"lineno": 1, "col_offset": 0, "end_lineno": 1, "end_col_offset": 0}
         if names:
             body.insert(0, ast.Global(names=names, **place))
         if not body:

@@ -26,10 +26,11 @@ from .ledger import LogLedger
 if TYPE_CHECKING:
     from typing import Protocol
 
+    from _typeshed import ReadableBuffer
+
     class _Write(Protocol):
         def __call__(self, line: _Line, text: str, *, flush: bool = ...) -> None: ...
 
-    _Bytes = bytes | bytearray | memoryview
 
 _decoder = codecs.getincrementaldecoder("utf-8")
 _PIECES = 1_024  # pieces of an unfinished line that are joined at a time
@@ -229,14 +230,13 @@ class ByteStream(io.BufferedIOBase):
         self._line = line
         self._decoder = _decoder("replace")
 
-    def write(self, data: _Bytes, /) -> int:
+    def write(self, data: ReadableBuffer, /) -> int:
         """Take bytes; the rest of a character may come later."""
-        if isinstance(data, str):
-            raise TypeError("a bytes-like object is required, not 'str'")
-        text = self._decoder.decode(bytes(data))
+        taken = bytes(memoryview(data))
+        text = self._decoder.decode(taken)
         if text:
             self._write(self._line, text)
-        return len(data)
+        return len(taken)
 
     def flush(self) -> None:
         """Send the unfinished line as it is."""

@@ -227,12 +227,11 @@ def _notes(error: BaseException) -> Iterator[str]:
 
 
 def _type_name(kind: type) -> str:
-    name, module = _name_of(kind), None
+    shown = cast("str", _name_of(kind))[:_MAX_NAME]
     try:
         module = _module_of(kind)
-    except BaseException:
-        pass
-    shown = name[:_MAX_NAME]
+    except BaseException:  # a class need not have one
+        return shown
     if type(module) is not str or module in ("builtins", "__main__"):
         return shown
     return f"{module[:_MAX_NAME]}.{shown}"

@@ -66,12 +66,24 @@ def run(
     ] = False,
     calls: Annotated[bool, typer.Option("--calls", help="Show the journal of calls.")] = False,
     max_wall_ms: Annotated[str | None, typer.Option(metavar="MS", help="Real time.")] = None,
-    compute_ms: Annotated[str | None, typer.Option(metavar="MS", help="Computing time.")] = None,
+    compute_ms: Annotated[
+        str | None, typer.Option(metavar="MS", help="Busy time of a TypeScript program.")
+    ] = None,
     max_output_bytes: Annotated[
-        str | None, typer.Option(metavar="BYTES", help="Logs and value together.")
+        str | None,
+        typer.Option(metavar="BYTES", help="Logs and value of a TypeScript program together."),
     ] = None,
     memory_mb: Annotated[
         str | None, typer.Option(metavar="MB", help="Memory of the program's processes.")
+    ] = None,
+    cpu_seconds: Annotated[
+        str | None, typer.Option(metavar="S", help="Processor time of a Python program.")
+    ] = None,
+    max_log_bytes: Annotated[
+        str | None, typer.Option(metavar="BYTES", help="Logs of a Python program.")
+    ] = None,
+    max_value_bytes: Annotated[
+        str | None, typer.Option(metavar="BYTES", help="Value of a Python program.")
     ] = None,
     max_old_generation_size_mb: Annotated[
         str | None, typer.Option(metavar="MB", help="Heap of a TypeScript program.")
@@ -89,6 +101,9 @@ def run(
         "compute_ms": compute_ms,
         "max_output_bytes": max_output_bytes,
         "memory_mb": memory_mb,
+        "cpu_seconds": cpu_seconds,
+        "max_log_bytes": max_log_bytes,
+        "max_value_bytes": max_value_bytes,
         "max_old_generation_size_mb": max_old_generation_size_mb,
     }
     given = {name: _number(name, text) for name, text in limits.items() if text is not None}

@@ -80,7 +80,10 @@ def _package(name: str) -> ProviderCheck:
 
 
 def _no_provider() -> ProviderCheck:
-    fix = "pip install code-runtime-worker-thread (TypeScript programs)"
+    fix = (
+        "pip install code-runtime-worker-thread (TypeScript programs), or "
+        "pip install code-runtime-python (Python programs)"
+    )
     return ProviderCheck("Installed", False, "none, so no program can run", fix)
 
 

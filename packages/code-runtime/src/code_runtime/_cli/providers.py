@@ -16,7 +16,10 @@ def show_providers() -> int:
     console = Console(highlight=False, markup=False, emoji=False)
     found = installed_providers()
     if not found:
-        console.print("no providers; `pip install code-runtime-worker-thread` adds one")
+        console.print(
+            "no providers; `pip install code-runtime-worker-thread` adds one, and "
+            "`pip install code-runtime-python` another"
+        )
         return OK
     table = Table()
     for header in ("name", "language", "isolation", "package", "state"):
