@@ -28,6 +28,7 @@ setup:
 demo: setup
 	$(BIN)/code-runtime run examples/analysis.ts --bindings examples/weather.py --calls
 	$(BIN)/code-runtime run examples/recovery.ts --bindings examples/weather.py --calls
+	$(BIN)/code-runtime run examples/rain.py --bindings examples/weather.py --calls
 	$(BIN)/python examples/embed.py
 
 # Both runners go to their closing lines; either one failing fails the target.

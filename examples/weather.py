@@ -1,6 +1,7 @@
 """Functions for the example programs: the daily weather of Seattle, 2012 to 2015, in SQLite.
 
     code-runtime run examples/analysis.ts --bindings examples/weather.py --calls
+    code-runtime run examples/rain.py --bindings examples/weather.py --calls
 
 What a program sees:
 

@@ -10,23 +10,28 @@ import sys
 import time
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parent.parent
+# One run each: test modules of different packages have the same names.
+PACKAGES = tuple(f"packages/{path.name}" for path in sorted((ROOT / "packages").iterdir()))
+
 CHECKS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("ruff format", ("ruff", "format", "--check")),
     ("ruff check", ("ruff", "check")),
     ("codespell", ("codespell",)),
-    ("mypy", ("mypy",)),
+    *((f"mypy {target}", ("mypy", target)) for target in PACKAGES),
+    ("mypy tests scripts examples", ("mypy", "tests", "scripts", "examples")),
     ("pyright", ("pyright",)),
     ("biome", ("npm", "run", "--silent", "lint")),
     ("tsc", ("npm", "run", "--silent", "types")),
 )
 
 
-def run_check(name: str, command: tuple[str, ...], root: Path) -> bool:
+def run_check(name: str, command: tuple[str, ...]) -> bool:
     """Run one tool and tell whether it found nothing."""
     begin = time.monotonic()
     done = subprocess.run(
         command,
-        cwd=root,
+        cwd=ROOT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -41,8 +46,7 @@ def run_check(name: str, command: tuple[str, ...], root: Path) -> bool:
 
 def main() -> int:
     """Run all of them, the later ones also when an earlier one failed."""
-    root = Path(__file__).resolve().parent.parent
-    failed = [name for name, command in CHECKS if not run_check(name, command, root)]
+    failed = [name for name, command in CHECKS if not run_check(name, command)]
     if failed:
         print(f"check: failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0

@@ -1,4 +1,4 @@
-"""The examples: their functions, and both programs through the command line."""
+"""The examples: their functions, and the programs through the command line."""
 
 from __future__ import annotations
 
@@ -170,6 +170,57 @@ def test_recovery_goes_on_after_failed_calls() -> None:
         ("sql.query", "error"),
         ("sql.tables", "ok"),
         ("sql.query", "ok"),
+    ]
+
+
+def test_rain_answers_from_the_data(database: Path) -> None:
+    document = run_example("rain.py")
+    value = document["value"]
+    assert isinstance(value, dict)
+    # The same by a query of its own: a spell is a run of days whose number minus rank is constant.
+    spells = weather.run_query(
+        database,
+        """
+        WITH ranked AS (
+            SELECT date, precipitation_mm > 0 AS wet,
+                   row_number() OVER (ORDER BY date)
+                   - row_number() OVER (PARTITION BY precipitation_mm > 0 ORDER BY date) AS spell
+            FROM days
+        )
+        SELECT wet, min(date) AS start, count(*) AS length FROM ranked GROUP BY wet, spell
+        ORDER BY length DESC, start
+        """,
+        [],
+    )
+    for name, is_wet in (("wet", 1), ("dry", 0)):
+        of_kind = [row for row in spells if row["wet"] == is_wet]
+        assert (value[name]["count"], value[name]["longest_days"], value[name]["from"]) == (
+            len(of_kind),
+            of_kind[0]["length"],
+            of_kind[0]["start"],
+        )
+    assert (value["tomorrow_as_today"], value["always_the_same"]) == (0.721, 0.574)
+    assert value["forecast"] == weather.typical_day(database, value["wet"]["from"][5:])
+    logs = document["logs"]
+    assert isinstance(logs, list)
+    assert logs[0].startswith("days: 1461 days, columns date, ")
+    assert sorted(logs[1:5]) == [
+        "2012: 366 days, 177 with rain",
+        "2013: 365 days, 152 with rain",
+        "2014: 365 days, 150 with rain",
+        "2015: 365 days, 144 with rain",
+    ]
+    assert logs[5:] == [
+        "longest wet spell: 19 days from 2012-12-09",
+        "longest dry spell: 48 days from 2012-07-23",
+        "tomorrow as today: right on 72.1% of days; always the same answer: 57.4%",
+        "station failed, using the typical day instead",
+    ]
+    assert outcomes(document) == [
+        ("sql.tables", "ok"),
+        *[("sql.query", "ok")] * 4,
+        ("weather.station", "error"),
+        ("weather.forecast", "ok"),
     ]
 
 

@@ -317,7 +317,7 @@ async def test_a_frame_that_is_slow_to_parse_does_not_hold_the_loop(
     else:
         assert failure(result) == (
             "invalid-output",
-            "Completion must be lossless JSON: a number is not exact",
+            "The completion must be lossless JSON: a number is not exact",
         )
 
 

@@ -286,7 +286,7 @@ async def breakable_node(tmp_path: Path) -> tuple[str, Callable[[bool], None]]:
     real = (await find_node()).path
     switch, wrapper = tmp_path / "broken", tmp_path / "node"
     wrapper.write_text(
-        f'#!/bin/sh\n[ -e {switch} ] && set -- -e "process.exit(3)"\nexec {real} "$@"\n'
+        f'#!/bin/sh\n[ -e {switch} ] && exit 3\nexec {real} "$@"\n'
     )
     wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
     return str(wrapper), lambda broken: switch.touch() if broken else switch.unlink()

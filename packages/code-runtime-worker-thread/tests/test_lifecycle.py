@@ -55,7 +55,12 @@ async def test_abort_ends_a_running_program_with_its_reason(run: Run, program: s
 async def test_abort_from_another_thread(run: Run) -> None:
     signal = AbortSignal()
     started = threading.Event()
-    thread = threading.Thread(target=lambda: (started.wait(), signal.abort(ValueError("stop"))))
+
+    def abort_later() -> None:
+        started.wait()
+        signal.abort(ValueError("stop"))
+
+    thread = threading.Thread(target=abort_later)
     thread.start()
     result = await run(HOT, signal=signal, on_log=lambda _: started.set())
     thread.join()
@@ -400,4 +405,4 @@ async def test_a_fault_that_is_no_exception_surfaces_from_run(run: Run) -> None:
 async def test_a_host_is_replaced_after_its_runs(provider: Provider) -> None:
     async with provider(runs_per_host=1, spare_hosts=1) as runtime:
         pids = [(await runtime.run(build_request("return process.pid"))).value for _ in range(3)]
-    assert len(set(pids)) == 3  # type: ignore[arg-type]
+    assert len(set(pids)) == 3

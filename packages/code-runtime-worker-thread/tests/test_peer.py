@@ -319,7 +319,7 @@ async def test_a_forged_completion_that_does_not_decode_is_invalid_output(
     result = await attack(runtime, f"done({text});" + HOT)
     assert (result.has_value, failure(result)) == (
         False,
-        ("invalid-output", f"Completion must be lossless JSON: {reason}"),
+        ("invalid-output", f"The completion must be lossless JSON: {reason}"),
     )
 
 

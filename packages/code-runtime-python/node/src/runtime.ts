@@ -5,7 +5,7 @@ import { checkConfig, type PythonConfig } from "./config.ts";
 import { describe, RequestError, RuntimeDisposedError } from "./errors.ts";
 import { probeInterpreter, resolveInterpreter } from "./interpreter.ts";
 import { Session, type SessionContext } from "./session.ts";
-import { readChild } from "./staging.ts";
+import { readChild, removeAbandoned } from "./staging.ts";
 import type { CodeRunRequest, CodeRunResult } from "./types.ts";
 
 /**
@@ -40,6 +40,7 @@ export class PythonCodeRuntime {
     const files = readChild();
     const interpreter = resolveInterpreter(checked.pythonBin);
     await probeInterpreter(interpreter);
+    removeAbandoned();
     return new PythonCodeRuntime({ config: checked, interpreter, files });
   }
 

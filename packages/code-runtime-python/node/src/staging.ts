@@ -6,7 +6,15 @@
  * made, and every run starts from a fresh copy of what was read, in a folder that only it uses.
  */
 
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -38,6 +46,47 @@ export function readChild(): ChildFiles {
   throw new Error("Cannot load the child: its folder is missing, expected it in the package");
 }
 
+const PREFIX = "code-runtime-node-";
+
+/** Folders that are in use, removed when the host itself exits. */
+const inUse = new Set<string>();
+
+function removeInUse(): void {
+  for (const path of inUse) remove(path);
+}
+
+function remove(path: string): void {
+  try {
+    rmSync(path, { recursive: true, force: true });
+  } catch {
+    // The program left something that the system does not let us remove.
+  }
+}
+
+/** Removes the folders of hosts that were killed: their names tell the process, and it is no more. */
+export function removeAbandoned(): void {
+  for (const name of readdirSync(tmpdir())) {
+    const match = /^code-runtime-node-(\d+)-\w+$/.exec(name);
+    const path = join(tmpdir(), name);
+    if (match === null || isAlive(Number(match[1]))) continue;
+    try {
+      const { uid } = lstatSync(path);
+      if (uid === process.getuid?.()) remove(path);
+    } catch {
+      // Another host was faster.
+    }
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== "ESRCH";
+  }
+}
+
 /** The folder of one run. */
 export class Stage {
   /** The folder that holds all of it. */
@@ -54,7 +103,9 @@ export class Stage {
    * @throws Error of the file system.
    */
   constructor(files: ChildFiles) {
-    this.path = mkdtempSync(join(tmpdir(), "code-runtime-"));
+    this.path = mkdtempSync(join(tmpdir(), `${PREFIX}${process.pid}-`));
+    if (inUse.size === 0) process.on("exit", removeInUse);
+    inUse.add(this.path);
     this.directory = join(this.path, "work");
     const folder = join(this.path, "child");
     this.script = join(folder, "__main__.py");
@@ -64,7 +115,8 @@ export class Stage {
       for (const { name, content } of files)
         writeFileSync(join(folder, name), content, { mode: 0o600 });
     } catch (error) {
-      rmSync(this.path, { recursive: true, force: true });
+      remove(this.path);
+      this.#forget();
       throw error;
     }
   }
@@ -72,5 +124,11 @@ export class Stage {
   /** Deletes the folder; a refusal of the system changes no outcome. */
   async remove(): Promise<void> {
     await rm(this.path, { recursive: true, force: true, maxRetries: 2 }).catch(() => {});
+    this.#forget();
+  }
+
+  #forget(): void {
+    inUse.delete(this.path);
+    if (inUse.size === 0) process.off("exit", removeInUse);
   }
 }

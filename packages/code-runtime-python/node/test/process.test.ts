@@ -1,9 +1,17 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, expect, test } from "vitest";
+import { PythonCodeRuntime } from "../src/index.ts";
 import { Family, statOf } from "../src/proc.ts";
 import { ProgramProcess } from "../src/process.ts";
 import { lives, run } from "./host.ts";
@@ -35,6 +43,10 @@ async function output(
   }
   return text;
 }
+
+/** The folders that a host has left. */
+const foldersOf = ({ pid }: ChildProcess): string[] =>
+  readdirSync(tmpdir()).filter((name) => name.startsWith(`code-runtime-node-${pid}-`));
 
 async function until(fact: () => boolean): Promise<void> {
   const deadline = performance.now() + 3_000;
@@ -70,6 +82,7 @@ test("a host that exits kills its programs", async () => {
   const pid = Number(await output(child));
   expect(pid).toBeGreaterThan(1);
   await until(() => !lives(pid));
+  expect(foldersOf(child)).toEqual([]);
 });
 
 test("a program that waits ends when its host is killed", async () => {
@@ -79,6 +92,9 @@ test("a program that waits ends when its host is killed", async () => {
   expect(lives(pid)).toBe(true);
   child.kill("SIGKILL");
   await until(() => !lives(pid));
+  expect(foldersOf(child)).toHaveLength(1);
+  await PythonCodeRuntime.create();
+  expect(foldersOf(child)).toEqual([]);
 });
 
 test("statOf() counts a zombie as dead (PY-272)", async () => {

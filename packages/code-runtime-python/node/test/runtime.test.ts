@@ -1,7 +1,7 @@
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import {
   BindingNameError,
   LogObserverError,
@@ -11,6 +11,15 @@ import {
 } from "../src/index.ts";
 import { readChild, Stage } from "../src/staging.ts";
 import { create, failed, failure, interpreters, lives, ok, run } from "./host.ts";
+
+// A folder of this file's own, so that other files' runs do not show up, and what is left does.
+const temporary = mkdtempSync(join(tmpdir(), "runtime-test-"));
+process.env.TMPDIR = temporary;
+afterAll(() => {
+  const left = readdirSync(temporary);
+  rmSync(temporary, { recursive: true });
+  expect(left).toEqual([]);
+});
 
 const stages = (): string[] =>
   readdirSync(tmpdir()).filter((name) => name.startsWith("code-runtime-"));
@@ -98,7 +107,7 @@ return [script, stat.S_IMODE(os.stat(stage).st_mode), os.getcwd(), os.listdir('.
   for (const [index, result] of results.entries()) {
     const stage = (paths[index] as string).replace("/child/__main__.py", "");
     expect(result.value).toEqual([`${stage}/child/__main__.py`, 0o700, `${stage}/work`, []]);
-    expect(stage).toMatch(new RegExp(`^${tmpdir()}/code-runtime-`));
+    expect(stage).toMatch(new RegExp(`^${tmpdir()}/code-runtime-node-${process.pid}-`));
     expect(existsSync(stage)).toBe(false);
   }
   expect(paths[0]).not.toBe(paths[1]);

@@ -225,7 +225,7 @@ class PythonSession:
             return self._failed("output-limit", f"Value is larger than {most} bytes")
         if not done.is_exact:
             return self._failed(
-                "invalid-output", "Completion must be lossless JSON: a number is not exact"
+                "invalid-output", "The completion must be lossless JSON: a number is not exact"
             )
         return self._build(has_value=True, value=done.value)
 

@@ -173,7 +173,10 @@ test("the host is unharmed when a worker posts 100,000 junk messages (WT-176)", 
 
 test.each([
   ["process.getBuiltinModule('v8').setFlagsFromString('--stack-size=900')", "V8 flags"],
-  ["process.getBuiltinModule('os').setPriority(process.pid, 5)", "the process priority, settings of the system for the process"],
+  [
+    "process.getBuiltinModule('os').setPriority(process.pid, 5)",
+    "the process priority, settings of the system for the process",
+  ],
   ["process.report.reportOnFatalError = true", "the diagnostic report settings"],
   [
     "const fs = process.getBuiltinModule('fs'); fs.closeSync(1); fs.openSync('/dev/full', 'w')",

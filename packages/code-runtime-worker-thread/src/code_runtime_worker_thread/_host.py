@@ -165,6 +165,8 @@ class NodeHost:
         Raises:
             HostBootError: the process or the worker does not come up.
         """
+        if self._retired is not None:
+            raise HostBootError(self._retired)  # it ended before anyone waited for it
         with anyio.move_on_after(BOOT_TIMEOUT_S) as deadline:
             with anyio.CancelScope() as self._booting:
                 await self._ready_frame.wait()
@@ -307,6 +309,8 @@ class NodeHost:
             return self._retired
         if ended is None:
             return f"no worker within {WORKER_TIMEOUT_S} s"
+        if self._worker.is_out_of_heap:
+            return "its heap is full before it is up"
         return ended.error or f"the worker ended with code {ended.exit_code}"
 
     async def _start_process(self) -> None:

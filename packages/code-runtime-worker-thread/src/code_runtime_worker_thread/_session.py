@@ -258,7 +258,7 @@ class RunSession:
                     _read_value, text, self._ledger.remaining_bytes
                 )
         except LosslessJsonError as error:
-            return self._failed("invalid-output", f"Completion must be lossless JSON: {error}")
+            return self._failed("invalid-output", f"The completion must be lossless JSON: {error}")
         if self._ledger.exceeded or cost is None:
             return self._limited()
         return self._build(has_value=True, value=value)

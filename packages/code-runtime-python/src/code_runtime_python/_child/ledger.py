@@ -59,12 +59,6 @@ class LogLedger:
         self.remaining = room - cost
         return (_OPEN if is_open else _ENTRY) % quoted
 
-    def warm_up(self) -> None:
-        """Make a frame without charging it."""
-        remaining = self.remaining
-        self.frame("x", continued=False, is_open=False)
-        self.remaining, self.truncated = remaining, False
-
     def overflow(self) -> bytes:
         """Return the marker's frame; nothing is admitted from now on."""
         self.truncated = True

@@ -33,11 +33,13 @@ from .bindings import Calls, Member, build_namespaces, unawaited_report
 from .channel import Channel
 from .ending import leave
 from .inbound import FrameError, read_boot, read_run
+from .ledger import LogLedger
 from .limits import LimitError, apply_limits, check_cpu
 from .lossless import LosslessJsonError, encode, measure
 from .program import LABEL, Program, compile_program, fresh_main
 from .streams import Output, Stream
 from .traceback import register_source, render
+from .warm import warm_up
 from .wire import Boot, DoneKind, encode_boot_ack, encode_done_error, fit_message
 
 _LOWEST_FREE_FD = 32  # the loop's own descriptors come after the numbers that programs guess
@@ -53,19 +55,6 @@ _HINTS = {
     ),
 }
 
-_WARM_PROGRAM = """
-import sys
-def f(x: int):
-    if x: return [i for i in range(x) if i] + [f"{x}"]
-class C: pass
-with open("/dev/null") as a: pass
-for b in 1, 2: a = {"b": f(b)}
-try: a["c"]
-except KeyError as e: pass
-return a
-"""
-_WARM_RUN = b'{"type":"run","program":"a\\n\\"b\\""}'
-
 _enable_collector = gc.enable
 _set_recursion_limit = sys.setrecursionlimit
 
@@ -79,7 +68,7 @@ def serve(fd: int) -> NoReturn:
     channel = Channel(fd)
     loop = _new_loop()
     try:
-        _Run(channel, loop, read_boot(_line(channel))).serve()
+        _Run(channel, loop).serve()
     except FrameError as error:
         os.write(2, f"{error}\n".encode("utf-8", "backslashreplace"))
         _exit(1)
@@ -109,14 +98,14 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 class _Run:
     """One program and its outcome."""
 
-    def __init__(self, channel: Channel, loop: asyncio.AbstractEventLoop, boot: Boot) -> None:
+    def __init__(self, channel: Channel, loop: asyncio.AbstractEventLoop) -> None:
         self._channel = channel
         self._loop = loop
-        self._boot = boot
         self._source = ""
         self._members: list[Member] = []
-        self._cpu_seconds = boot["cpuSeconds"]
-        self._output = Output(channel, boot["maxLogBytes"])
+        self._cpu_seconds = 0
+        self._max_value_bytes = 0
+        self._output = Output(channel)
         self._streams = (Stream(self._output, 1), Stream(self._output, 2))
         self._native = (_native(1), _native(2))
         self._reserve: bytes | None = bytes(_RESERVE_BYTES)  # never touched, so no memory yet
@@ -124,24 +113,31 @@ class _Run:
 
     def serve(self) -> NoReturn:
         """Go through the whole life of the child."""
+        calls = Calls(self._channel, self._loop)
+        self._connect(calls)
+        shield.apply()
+        warm_up(self._channel, self._loop)
+        boot = read_boot(_line(self._channel))
+        module = self._prepare(boot, calls)
+        self._channel.send(encode_boot_ack())
+        self._source = read_run(_line(self._channel))["program"]
+        self._execute(module)
+        leave(self._channel, self._loop, self._flush_native, self._exit_code)
+
+    def _prepare(self, boot: Boot, calls: Calls) -> ModuleType:
+        """Apply limits and build namespaces."""
+        self._output.ledger = LogLedger(boot["maxLogBytes"])
+        self._max_value_bytes = boot["maxValueBytes"]
         try:
-            self._cpu_seconds = apply_limits(self._boot)
+            self._cpu_seconds = apply_limits(boot)
         except (LimitError, OSError, ValueError, OverflowError) as error:
             limited = isinstance(error, LimitError)
             text = str(error) if limited else f"Cannot set the limits of the program: {error}"
             self._send_failure("exception", text)
             _exit(1)
-        calls = Calls(self._channel, self._loop)
-        scope, self._members = build_namespaces(calls, self._boot["namespaces"])
-        module = fresh_main(scope)
-        self._connect(calls)
-        shield.apply()
-        self._warm_up()
-        self._channel.send(encode_boot_ack())
-        self._source = read_run(_line(self._channel))["program"]
+        scope, self._members = build_namespaces(calls, boot["namespaces"])
         self._replace_streams()
-        self._execute(module)
-        leave(self._channel, self._loop, self._flush_native, self._exit_code)
+        return fresh_main(scope)
 
     def _connect(self, calls: Calls) -> None:
         loop, channel = self._loop, self._channel
@@ -155,20 +151,6 @@ class _Run:
         sys.argv = [LABEL]
         sys.stdout, sys.stderr = self._streams
         sys.__stdout__, sys.__stderr__ = self._native  # type: ignore[misc]
-
-    def _warm_up(self) -> None:
-        """Go once through what the program will go through, while nobody waits for it.
-
-        In a forked process the first write to each page of memory costs a copy of it. The collector
-        would write to every object that was imported, so it is told to leave these alone; it is
-        switched on again when the program has been compiled.
-        """
-        program = compile_program(_WARM_PROGRAM, ModuleType("__main__"))
-        self._loop.run_until_complete(self._loop.create_task(_first(program)))
-        read_run(_WARM_RUN)
-        self._output.ledger.warm_up()
-        gc.freeze()
-        gc.disable()
 
     # The program
 
@@ -203,7 +185,7 @@ class _Run:
     def _complete(self, outcome: tuple[object] | None) -> None:
         if self._channel.done:
             return
-        limit = self._boot["maxValueBytes"]
+        limit = self._max_value_bytes
         text: bytes | None = b""
         try:
             self._settle()
@@ -253,7 +235,7 @@ class _Run:
             self._streams[1].write(f"{code}\n")
 
     def _send_failure(self, kind: DoneKind, message: str) -> None:
-        limit = self._boot["maxValueBytes"]
+        limit = self._max_value_bytes
         # A code point costs a byte at least, so what is cut here would not fit anyway.
         message = message[: limit + 1].encode("utf-8", "replace").decode()
         self._channel.send(encode_done_error(kind, fit_message(message, limit)), last=True)
@@ -289,10 +271,6 @@ class _Run:
                     stream.flush()
             except BaseException:
                 continue
-
-
-async def _first(program: Program) -> None:
-    await program()
 
 
 def _native(fd: int) -> io.TextIOWrapper:

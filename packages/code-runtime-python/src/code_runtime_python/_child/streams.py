@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from .channel import Channel
 from .ledger import LogLedger
+from .wire import MIN_LOG_BYTES
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -72,11 +73,10 @@ class Output:
 
     Args:
         channel: The wire.
-        max_log_bytes: The budget of the ledger.
     """
 
-    def __init__(self, channel: Channel, max_log_bytes: int) -> None:
-        self.ledger = LogLedger(max_log_bytes)
+    def __init__(self, channel: Channel) -> None:
+        self.ledger = LogLedger(MIN_LOG_BYTES)  # until the boot frame brings the budget
         self._channel = channel
         self._owner = channel.owner
         self._lock = RLock()
