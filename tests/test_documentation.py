@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from code_runtime._names import PROGRAM_OWNED, RUNTIME_OWNED
+from code_runtime_python import PythonConfig
 from code_runtime_worker_thread import WorkerThreadConfig
 
 ROOT = Path(__file__).parents[1]
@@ -56,22 +57,34 @@ def test_links_of_a_page_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
-def table(page: str) -> list[list[str]]:
+def table(page: str, heading: str | None = None) -> list[list[str]]:
+    """Return the rows of a page, or those between one of its headings and the next."""
+    text = (ROOT / page).read_text("utf-8")
+    if heading is not None:
+        text = re.split("\n##", text.split(f"\n## {heading}\n")[1])[0]
     return [
         [cell.strip() for cell in line.strip("|").split("|")]
-        for line in (ROOT / page).read_text("utf-8").splitlines()
+        for line in text.splitlines()
         if line.startswith("|")
     ]
 
 
-def test_configuration_page_equals_the_code() -> None:
+@pytest.mark.parametrize(
+    ("heading", "config"),
+    [
+        ("The worker-thread provider", WorkerThreadConfig),
+        ("The Python provider", PythonConfig),
+    ],
+)
+def test_configuration_page_equals_the_code(heading: str, config: type[object]) -> None:
     documented = {
         row[0].strip("`"): row[1].replace(",", "")
-        for row in table("docs/reference/configuration.md")
-        if row[0].startswith("`") and len(row) == 4
+        for row in table("docs/reference/configuration.md", heading)
+        if row[0].startswith("`")
     }
     assert documented == {
-        field.name: str(field.default) for field in dataclasses.fields(WorkerThreadConfig)
+        field.name: str(field.default)
+        for field in dataclasses.fields(config)  # type: ignore[arg-type]
     }
 
 

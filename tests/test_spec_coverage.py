@@ -1,8 +1,8 @@
 """Each numbered behaviour is pinned by a test that cites it, or listed as a deviation.
 
 The numbers are the product's own list: SC are the behaviours of the contract, WT those of programs
-in worker threads. A citation is the number in a test's name, docstring, comment or title, alone or
-as a range (`WT-001…WT-007`, `WT-001 to WT-007`).
+in worker threads, PY those of Python programs. A citation is the number in a test's name,
+docstring, comment or title, alone or as a range (`WT-001…WT-007`, `WT-001 to WT-007`).
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 DEVIATIONS = ROOT / "docs" / "reference" / "deviations.md"
-LAST_NUMBERS = {"SC": 46, "WT": 197}
+LAST_NUMBERS = {"SC": 46, "WT": 197, "PY": 292}
 BEHAVIOURS = frozenset(
     f"{area}-{number:03}" for area, last in LAST_NUMBERS.items() for number in range(1, last + 1)
 )
 TEST_FILES = (
     "packages/*/tests/**/test_*.py",
     "packages/*/host/test/**/*.test.ts",
+    "packages/*/node/test/**/*.test.ts",
     "tests/**/test_*.py",
 )
 _CITATION = re.compile(
-    r"\b(?P<area>SC|WT)-(?P<first>\d{3})\b"
-    r"(?:\s*(?:…|\.\.\.|to)\s*(?:(?P<last_area>SC|WT)-)?(?P<last>\d{3})\b)?"
+    r"\b(?P<area>SC|WT|PY)-(?P<first>\d{3})\b"
+    r"(?:\s*(?:…|\.\.\.|to)\s*(?:(?P<last_area>SC|WT|PY)-)?(?P<last>\d{3})\b)?"
 )
 
 
@@ -68,6 +69,7 @@ def test_citations_and_ranges_are_read() -> None:
         *("WT-196", "WT-197"),
     }
     assert cited_in("WT-017...019 (WT-021)") == {"WT-017", "WT-018", "WT-019", "WT-021"}
+    assert cited_in("PY-163 to PY-165: as WT-065") == {"PY-163", "PY-164", "PY-165", "WT-065"}
     assert cited_in("from WT-005 to the end") == {"WT-005"}
     assert cited_in("no number") == set()
 

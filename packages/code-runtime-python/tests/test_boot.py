@@ -70,7 +70,7 @@ import os, subprocess
 def listed(folder):
     return sorted(int(name) for name in os.listdir(folder))
 own = [number for number in listed("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{number}")]
-links = {number: os.readlink(f"/proc/self/fd/{number}").partition(":")[0] for number in own[:3]}
+links = {str(number): os.readlink(f"/proc/self/fd/{number}").partition(":")[0] for number in own[:3]}
 inherited = subprocess.run(["/bin/ls", "/proc/self/fd"], capture_output=True, text=True, close_fds=False)
 return [links, 3 in own, [int(name) for name in inherited.stdout.split()]]
 """

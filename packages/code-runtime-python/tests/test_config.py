@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
+from run_requests import Run
 
 from code_runtime import ConfigError, Context, ServiceMissingError
 from code_runtime_python import PythonCodeRuntime, PythonConfig
@@ -319,3 +320,21 @@ async def test_bad_config_is_refused_before_any_process_is_started(tmp_path: Pat
         with pytest.raises(ServiceMissingError):
             ctx.codeRuntime  # noqa: B018
     assert not (tmp_path / "proof").exists()
+
+
+@pytest.mark.anyio
+async def test_default_limits_hold_logs_and_value_of_the_same_moment(run: Run) -> None:
+    """PY-250: a thread goes on printing while the value is encoded."""
+    result = await run(
+        """
+import threading
+def print_for_ever():
+    while True:
+        print("x" * 1_000_000)
+threading.Thread(target=print_for_ever, daemon=True).start()
+return ["\\ud800" * 1_000] * 1_000
+"""
+    )
+    assert result.error is None
+    assert result.value == ["\ud800" * 1_000] * 1_000
+    assert result.logs_truncated

@@ -167,12 +167,12 @@ return "real"
     [
         pytest.param(
             "b'[' * 20_000 + b']' * 20_000",
-            ("output-limit", "Value is larger than 1000 bytes"),
+            ("output-limit", "The value is larger than 1000 bytes"),
             id="deep",
         ),
         pytest.param(
             "b'\"' + b'x' * 999 + b'\"'",
-            ("output-limit", "Value is larger than 1000 bytes"),
+            ("output-limit", "The value is larger than 1000 bytes"),
             id="oversized",
         ),
         pytest.param(
@@ -182,7 +182,7 @@ return "real"
         ),
         pytest.param(
             "b'[-0,\"' + b'x' * 1000 + b'\"]'",
-            ("output-limit", "Value is larger than 1000 bytes"),
+            ("output-limit", "The value is larger than 1000 bytes"),
             id="both",
         ),
     ],
@@ -249,14 +249,17 @@ async def test_forged_call_ids_are_dropped(run: Run) -> None:
 
 
 async def test_a_forged_call_of_an_unknown_name_is_answered_briefly(run: Run) -> None:
-    """PY-193, PY-221: with 8 MiB in its name, and the next honest call works."""
+    """PY-193: with 8 MiB in its name. The call with the id that it has taken fails, no other."""
     before_s = time.monotonic()
     result = await run(
         f"{FORGE}\ncall(0, 'x' * 8_388_608)\n"
-        "return [await tools.echo('honest'), await tools.echo('again')]",
+        "try:\n    await tools.echo('hit')\n"
+        "except ToolCallError as error:\n    print(error)\n"
+        "return await tools.echo('honest')",
         {"echo": lambda value: value},
     )
-    assert result.error is None, result
+    name = "x" * (MAX_NAME_CHARS - 1) + "…"
+    assert (result.logs, result.value) == ([f"Unknown binding: tools.{name}"], "honest")
     assert time.monotonic() - before_s < 5
     assert max(len(call.member) for call in result.calls) <= MAX_NAME_CHARS
 

@@ -169,7 +169,8 @@ def test_parse_child_frame_takes_deep_values_both_exact_and_not() -> None:
 def text_of(part: Any) -> bytes:
     if isinstance(part, str):
         return part.encode()
-    return part.get("repeat", part.get("each")).encode() * part["times"]
+    text, times = str(part.get("repeat", part.get("each"))), int(part["times"])
+    return text.encode() * times
 
 
 @pytest.mark.parametrize("vector", READER, ids=lambda vector: vector["name"])

@@ -138,7 +138,7 @@ export class Session {
     }
     this.#process = program;
     const timer = setTimeout(
-      () => this.#fail("timeout", `wall budget exceeded: ${wallMs} ms`),
+      () => this.#fail("timeout", `wall-clock ceiling exceeded: ${wallMs} ms`),
       wallMs,
     );
     const stray = new StrayOutput(this.#ledger);
@@ -268,7 +268,7 @@ export class Session {
     if (!isExact) {
       return this.#claimed(
         "invalid-output",
-        "The value must be lossless JSON: a number cannot be held exactly",
+        "The completion must be lossless JSON: a number is not exact",
       );
     }
     return { by: "program", hasValue, value };
@@ -311,10 +311,10 @@ export class Session {
     const isOver =
       cpuSeconds === undefined ? signal === "SIGXCPU" : cpuSeconds >= limit - SAMPLE_LAG_S;
     if ((signal === "SIGXCPU" || signal === "SIGKILL") && isOver) {
-      return ["timeout", `CPU budget exceeded: at most ${limit} s of CPU time`];
+      return ["timeout", `CPU limit reached: at most ${limit} s of processor time (cpuSeconds)`];
     }
-    const how = signal === null ? `code=${code}` : `signal=${signal}`;
-    return ["worker-exit", `the Python process ended before completing: ${how}`];
+    const how = signal === null ? `ended with code ${code}` : `was ended by ${signal}`;
+    return ["worker-exit", `the Python process ${how} before completing`];
   }
 
   #result(): CodeRunResult {

@@ -120,7 +120,7 @@ test("run() takes no more than 1,024 calls when none ever settles, and the wall 
   };
   const program = "import asyncio\nawait asyncio.gather(*[tools.f(i) for i in range(5000)])";
   const result = await run(program, { bindings: tools({ f: never }), maxWallMs: 1_500 });
-  expect(result).toEqual(failed("timeout", "wall budget exceeded: 1500 ms"));
+  expect(result).toEqual(failed("timeout", "wall-clock ceiling exceeded: 1500 ms"));
   expect(calls).toBe(1_024);
 });
 
@@ -150,7 +150,7 @@ test("run() drops a result when it comes after the wall (PY-192, PY-261)", async
     maxWallMs: 500,
     bindingGraceMs: 2_000,
   });
-  expect(result).toEqual(failed("timeout", "wall budget exceeded: 500 ms"));
+  expect(result).toEqual(failed("timeout", "wall-clock ceiling exceeded: 500 ms"));
   expect(walked).toBe(0);
 });
 
@@ -277,7 +277,7 @@ test.each([
     "a done with 1e400",
     "PY-229",
     `forge(b'{"type":"done","value":1e400}\\n')\nimport time; time.sleep(5)`,
-    failed("invalid-output", "The value must be lossless JSON: a number cannot be held exactly"),
+    failed("invalid-output", "The completion must be lossless JSON: a number is not exact"),
   ],
   [
     "a done that rounds",

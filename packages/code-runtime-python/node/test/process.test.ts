@@ -63,7 +63,7 @@ test("run() keeps the host alive until its result, and nothing keeps it after (P
   expect(JSON.parse(await output(child))).toEqual({
     logs: [],
     logsTruncated: false,
-    error: { kind: "timeout", message: "wall budget exceeded: 400 ms" },
+    error: { kind: "timeout", message: "wall-clock ceiling exceeded: 400 ms" },
   });
   await until(() => child.exitCode !== null);
   expect(child.exitCode).toBe(0);

@@ -21,8 +21,7 @@ afterAll(() => {
   expect(left).toEqual([]);
 });
 
-const stages = (): string[] =>
-  readdirSync(tmpdir()).filter((name) => name.startsWith("code-runtime-"));
+const stages = (): string[] => readdirSync(temporary);
 
 /** Waits for a fact, at most 3 s. */
 async function until(fact: () => boolean): Promise<void> {
@@ -85,10 +84,10 @@ test("run() resolves as abort when the signal is aborted before, after the bindi
 
 test("run() never raises the wall of the runtime (PY-051)", async () => {
   const result = await run("import time; time.sleep(30)", { maxWallMs: 400 });
-  expect(result).toEqual(failed("timeout", "wall budget exceeded: 400 ms"));
+  expect(result).toEqual(failed("timeout", "wall-clock ceiling exceeded: 400 ms"));
   const runtime = await create({ maxWallMs: 500 });
   expect(await runtime.run({ program: "import time; time.sleep(30)", maxWallMs: 60_000 })).toEqual(
-    failed("timeout", "wall budget exceeded: 500 ms"),
+    failed("timeout", "wall-clock ceiling exceeded: 500 ms"),
   );
 });
 
@@ -213,9 +212,9 @@ test("run() resolves as worker-exit when no process can be made (PY-064, PY-065)
 });
 
 test.each([
-  ["exits at once", "exit 3", "code=3"],
-  ["closes fd 3 and goes on", "exec 3>&-; sleep 0.2; exit 0", "code=0"],
-  ["sends no boot-ack", "echo nonsense >&3; exit 4", "code=4"],
+  ["exits at once", "exit 3", "ended with code 3"],
+  ["closes fd 3 and goes on", "exec 3>&-; sleep 0.2; exit 0", "ended with code 0"],
+  ["sends no boot-ack", "echo nonsense >&3; exit 4", "ended with code 4"],
 ])(
   "run() resolves as worker-exit when the interpreter %s (PY-066, PY-067, PY-069)",
   async (_, text, how) => {
@@ -225,7 +224,7 @@ test.each([
       mode: 0o755,
     });
     expect(await run("return 1".repeat(100_000), { pythonBin: path })).toEqual(
-      failed("worker-exit", `the Python process ended before completing: ${how}`),
+      failed("worker-exit", `the Python process ${how} before completing`),
     );
     rmSync(folder, { recursive: true });
   },
@@ -289,7 +288,7 @@ test("run() ends a CPU loop when the parent ignores SIGXCPU (PY-077)", async () 
   const { path, remove } = wrapped("trap '' XCPU");
   expect(failure(await run("while True: pass", { pythonBin: path, cpuSeconds: 1 }))).toEqual([
     "timeout",
-    "CPU budget exceeded: at most 1 s of CPU time",
+    "CPU limit reached: at most 1 s of processor time (cpuSeconds)",
   ]);
   remove();
 });
@@ -297,26 +296,26 @@ test("run() ends a CPU loop when the parent ignores SIGXCPU (PY-077)", async () 
 // Ends
 
 test.each([
-  ["exits with 7", "PY-216", "import os; os._exit(7)", "code=7"],
-  ["exits with 0", "PY-216", "import os; os._exit(0)", "code=0"],
-  ["kills itself", "PY-217", "import os; os.kill(os.getpid(), 9)", "signal=SIGKILL"],
-  ["crashes", "PY-217", "import ctypes; ctypes.string_at(0)", "signal=SIGSEGV"],
-  ["aborts", "PY-217", "import os; os.abort()", "signal=SIGABRT"],
+  ["exits with 7", "PY-216", "import os; os._exit(7)", "ended with code 7"],
+  ["exits with 0", "PY-216", "import os; os._exit(0)", "ended with code 0"],
+  ["kills itself", "PY-217", "import os; os.kill(os.getpid(), 9)", "was ended by SIGKILL"],
+  ["crashes", "PY-217", "import ctypes; ctypes.string_at(0)", "was ended by SIGSEGV"],
+  ["aborts", "PY-217", "import os; os.abort()", "was ended by SIGABRT"],
   [
     "terminates itself",
     "PY-217",
     "import os, signal; signal.signal(15, signal.SIG_DFL); os.kill(os.getpid(), 15)",
-    "signal=SIGTERM",
+    "was ended by SIGTERM",
   ],
   [
     "sends itself SIGXCPU without having used CPU time",
     "PY-218",
     "import os; os.kill(os.getpid(), 24)",
-    "signal=SIGXCPU",
+    "was ended by SIGXCPU",
   ],
 ])("run() ends as worker-exit when the program %s (%s)", async (_, _spec, program, how) => {
   expect(await run(program)).toEqual(
-    failed("worker-exit", `the Python process ended before completing: ${how}`),
+    failed("worker-exit", `the Python process ${how} before completing`),
   );
 });
 
@@ -326,10 +325,10 @@ test("run() keeps what was printed before any end (PY-128, PY-262)", async () =>
   const logs = ["first", "open", "native"];
   const killed = await run(`${printed}os.kill(os.getpid(), 9)`);
   expect(killed).toEqual(
-    failed("worker-exit", "the Python process ended before completing: signal=SIGKILL", logs),
+    failed("worker-exit", "the Python process was ended by SIGKILL before completing", logs),
   );
   const late = await run(`${printed}import time; time.sleep(30)`, { maxWallMs: 800 });
-  expect(late).toEqual(failed("timeout", "wall budget exceeded: 800 ms", logs));
+  expect(late).toEqual(failed("timeout", "wall-clock ceiling exceeded: 800 ms", logs));
 });
 
 test("run() honours a done that was written just before an exit (PY-219)", async () => {
@@ -339,7 +338,7 @@ test("run() honours a done that was written just before an exit (PY-219)", async
 
 test("run() ends a CPU loop as timeout (PY-234, PY-235)", async () => {
   expect(await run("print('started')\nwhile True: pass", { cpuSeconds: 1 })).toEqual(
-    failed("timeout", "CPU budget exceeded: at most 1 s of CPU time", ["started"]),
+    failed("timeout", "CPU limit reached: at most 1 s of processor time (cpuSeconds)", ["started"]),
   );
   expect(await run("import time; time.sleep(1.5)\nreturn 1", { cpuSeconds: 1 })).toEqual(ok(1));
 });
@@ -348,7 +347,7 @@ test("run() ends a loop as timeout when the program ignores SIGXCPU and the hard
   const program = "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass";
   expect(failure(await run(program, { cpuSeconds: 1 }))).toEqual([
     "timeout",
-    "CPU budget exceeded: at most 1 s of CPU time",
+    "CPU limit reached: at most 1 s of processor time (cpuSeconds)",
   ]);
 });
 
@@ -368,7 +367,7 @@ test("run() ends as worker-exit naming memoryMb when the tree is over it", async
 test("run() ends as timeout when the wall is over, within its grace (PY-252, PY-253)", async () => {
   const started = performance.now();
   expect(await run("import time; time.sleep(30)", { maxWallMs: 500, graceMs: 200 })).toEqual(
-    failed("timeout", "wall budget exceeded: 500 ms"),
+    failed("timeout", "wall-clock ceiling exceeded: 500 ms"),
   );
   expect(performance.now() - started).toBeLessThan(2_000);
 });
@@ -556,7 +555,7 @@ time.sleep(60)`;
 test("run() ends when the program stops itself and its group", async () => {
   const started = performance.now();
   const result = await run("import os, signal\nos.killpg(0, signal.SIGSTOP)", { maxWallMs: 600 });
-  expect(result).toEqual(failed("timeout", "wall budget exceeded: 600 ms"));
+  expect(result).toEqual(failed("timeout", "wall-clock ceiling exceeded: 600 ms"));
   expect(performance.now() - started).toBeLessThan(4_000);
 });
 
@@ -579,7 +578,7 @@ test("run() ends at once when the host loop was blocked past both timers (PY-271
     maxWallMs: 400,
     graceMs: 200,
   });
-  expect(result).toEqual(failed("timeout", "wall budget exceeded: 400 ms"));
+  expect(result).toEqual(failed("timeout", "wall-clock ceiling exceeded: 400 ms"));
   expect(lives(pid)).toBe(false);
 });
 

@@ -222,7 +222,7 @@ class PythonSession:
         else:
             size_bytes = measure(done.value, most)
         if size_bytes is None:
-            return self._failed("output-limit", f"Value is larger than {most} bytes")
+            return self._failed("output-limit", f"The value is larger than {most} bytes")
         if not done.is_exact:
             return self._failed(
                 "invalid-output", "The completion must be lossless JSON: a number is not exact"
