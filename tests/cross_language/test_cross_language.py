@@ -149,13 +149,14 @@ async def open_runtime(language: str, config: Mapping[str, int]) -> AsyncIterato
 async def run_scenario(scenario: Scenario, language: str, runtime: CodeRuntime) -> CodeRunResult:
     """Run the program of a scenario once."""
     signal = AbortSignal()
+    results: list[CodeRunResult] = []
     async with anyio.create_task_group() as tasks:
         namespaces = make_namespaces(signal, tasks)
         wanted = [namespaces[name] for name in scenario.document.get("bindings", [])]
         request = CodeRunRequest(scenario.program(language), wanted, signal=signal)
-        result = await runtime.run(request)
+        results.append(await runtime.run(request))
         tasks.cancel_scope.cancel()
-    return result
+    return results[0]
 
 
 def check(result: CodeRunResult, expected: Mapping[str, Any]) -> None:

@@ -26,7 +26,9 @@ return [os.getsid(0) == pid, os.getpgid(0) == pid, refused, sys.flags.isolated, 
     async with provider(start_method=start_method) as runtime:
         result = await runtime.run(build_request(program))
         line = await runtime.run(
-            build_request("with open('/proc/self/cmdline') as file: return file.read().split('\\0')")
+            build_request(
+                "with open('/proc/self/cmdline') as file: return file.read().split('\\0')"
+            )
         )
     assert result.value == [True, True, True, 1, ["program.py"]], result
     assert isinstance(line.value, list)
@@ -57,7 +59,9 @@ return [environment, folder == os.getcwd(), sys.flags.utf8_mode, locale.getprefe
 
 async def test_standard_input_is_at_its_end(provider: Provider, start_method: str) -> None:
     """PY-062."""
-    program = "import sys\nseen = sys.stdin.read()\ntry:\n    input()\nexcept EOFError:\n    return seen"
+    program = (
+        "import sys\nseen = sys.stdin.read()\ntry:\n    input()\nexcept EOFError:\n    return seen"
+    )
     async with provider(start_method=start_method) as runtime:
         result = await runtime.run(build_request(program))
     assert result.value == ""

@@ -448,3 +448,16 @@ time.sleep(0.2)
 return await call
 """
     assert run_program(program, {"tools.echo": echo}).value == 1
+
+
+def test_reply_that_cannot_be_read_fails_that_call_only() -> None:
+    with start_child() as child:
+        child.boot(TOOLS)
+        child.read_until("boot-ack")
+        program = "try:\n    await tools.echo(1)\nexcept RuntimeError as error:\n    return [str(error), await tools.echo(2)]"
+        child.send({"type": "run", "program": program})
+        child.read_until("call")
+        child.send_bytes(b'{"type":"reply","id":0,"ok":true,"value":1e400}\n')
+        child.answer(child.read_until("call"), {"tools.echo": echo})
+        text = "Cannot call tools.echo: the reply cannot be read: Cannot read the reply frame: $: number 1e400 is not a finite double"
+        assert child.read_until("done") == {"type": "done", "value": [text, 2]}

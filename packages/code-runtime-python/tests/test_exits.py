@@ -38,9 +38,7 @@ def ended(text: str) -> tuple[str, str]:
         ("raise BaseException('odd')", "BaseException: odd"),
     ],
 )
-async def test_exits_of_the_interpreter_are_exceptions(
-    run: Run, statement: str, last: str
-) -> None:
+async def test_exits_of_the_interpreter_are_exceptions(run: Run, statement: str, last: str) -> None:
     """PY-211, PY-214, PY-215."""
     kind, message = failure(await run(statement))
     assert (kind, message.splitlines()[-1]) == ("exception", last)
@@ -194,7 +192,7 @@ async def test_a_forged_completion_is_judged_by_the_host(
     async with provider(max_value_bytes=1000) as runtime:
         result = await runtime.run(
             build_request(
-                f"{FORGE}\nraw(b'{{\"type\":\"done\",\"value\":' + {done} + b'}}\\n')\nreturn 1"
+                f'{FORGE}\nraw(b\'{{"type":"done","value":\' + {done} + b\'}}\\n\')\nreturn 1'
             )
         )
         fits = await runtime.run(build_request("return 'x' * 998"))
@@ -213,7 +211,9 @@ async def test_a_forged_completion_without_value_is_one(run: Run) -> None:
     [
         pytest.param(64, "'x' * 48_000_000", "x" * 49 + "… [truncated]", id="large"),
         pytest.param(32, "'x' * 17 + '\\U0001F600' * 9", "x" * 17 + "… [truncated]", id="pair"),
-        pytest.param(66, "'E' + '\\U0001F600' * 20", "E" + "\U0001f600" * 12 + "… [truncated]", id="emoji"),
+        pytest.param(
+            66, "'E' + '\\U0001F600' * 20", "E" + "\U0001f600" * 12 + "… [truncated]", id="emoji"
+        ),
         pytest.param(4, "'x' * 50", "… [truncated]", id="marker"),
         pytest.param(66, "'é' * 20", "é" * 20, id="untouched"),
     ],
@@ -237,13 +237,18 @@ async def test_a_forged_failure_message_is_cut_by_the_host(
 async def test_forged_call_ids_are_dropped(run: Run) -> None:
     """PY-230, PY-231: only the successor of the last id counts."""
     seen: list[object] = []
+
+    def echo(value: object) -> object:
+        seen.append(value)
+        return value
+
     result = await run(
         f"{FORGE}\nfor number in range(2000, 0, -1): call(number, 'echo', 'forged')\n"
         "call(0.5, 'echo'); call(-1, 'echo'); call('0', 'echo')\n"
-        "raw(b'{\"type\":\"call\",\"id\":0,\"global\":\"tools\",\"name\":\"echo\","
-        "\"args\":9007199254740993}\\n')\n"
+        'raw(b\'{"type":"call","id":0,"global":"tools","name":"echo",'
+        '"args":9007199254740993}\\n\')\n'
         "return await tools.echo('honest')",
-        {"echo": lambda value: seen.append(value) or value},
+        {"echo": echo},
     )
     assert (result.value, seen, len(result.calls)) == ("honest", ["honest"], 1)
 
@@ -281,7 +286,7 @@ async def test_the_cap_of_a_line(run: Run, program: str, is_over: bool) -> None:
     """PY-232."""
     head = (
         f"{FORGE}\nM = 1_048_576\n"
-        "def log(size): return b'{\"type\":\"log\",\"text\":\"' + b'y' * size + b'\"}\\n'\n"
+        'def log(size): return b\'{"type":"log","text":"\' + b\'y\' * size + b\'"}\\n\'\n'
     )
     result = await run(f"{head}{program}\nreturn 1")
     if is_over:
@@ -307,7 +312,9 @@ async def test_a_drip_of_single_bytes_is_junk_and_costs_little(run: Run) -> None
 
 async def test_the_program_can_signal_its_host_group_and_only_itself_is_hit(run: Run) -> None:
     """PY-224: it leads a session and a group of its own."""
-    result = await run("import os, signal\nos.killpg(0, signal.SIGTERM)\nawait tools.x(1)", {"x": id})
+    result = await run(
+        "import os, signal\nos.killpg(0, signal.SIGTERM)\nawait tools.x(1)", {"x": id}
+    )
     assert failure(result) == ended("was ended by SIGTERM")
     assert os.getpid()
 

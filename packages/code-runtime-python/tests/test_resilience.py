@@ -8,7 +8,6 @@ import resource
 import signal
 import stat
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -94,7 +93,9 @@ async def test_a_program_may_delete_the_folder_of_all_runs(provider: Provider) -
     """PY-056, PY-057, PY-058: its own run and the next ones are fine."""
     async with provider() as runtime:
         gone = await runtime.run(
-            build_request("import os, shutil\nshutil.rmtree(os.path.dirname(os.getcwd()))\nreturn 1")
+            build_request(
+                "import os, shutil\nshutil.rmtree(os.path.dirname(os.getcwd()))\nreturn 1"
+            )
         )
         assert gone.value == 1
         for _ in range(4):
@@ -154,13 +155,11 @@ async def test_a_host_without_free_descriptors_fails_runs_with_a_reason(
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     async with provider() as runtime:
         await run_fine(runtime)
-        results = []
         try:
             lowest_free = os.dup(0)
             os.close(lowest_free)
             resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, hard))
-            for _ in range(3):
-                results.append(await runtime.run(build_request("return 1")))
+            results = [await runtime.run(build_request("return 1")) for _ in range(3)]
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         assert failure(results[-1]) == (
@@ -177,15 +176,16 @@ async def test_a_temporary_folder_that_is_unusable_fails_runs_with_a_reason(
     async with provider() as runtime:
         before = await runtime.run(build_request("import os\nreturn os.path.dirname(os.getcwd())"))
         assert isinstance(before.value, str)
-        folder = Path(before.value)
-        await anyio.to_thread.run_sync(lambda: [item.rmdir() for item in folder.iterdir()])
-        folder.rmdir()
-        folder.write_text("not a folder")
+        folder = anyio.Path(before.value)
+        async for item in folder.iterdir():
+            await item.rmdir()
+        await folder.rmdir()
+        await folder.write_text("not a folder")
         results = [await runtime.run(build_request("return 1")) for _ in range(3)]
         assert results[-1].error is not None
         assert results[-1].error.kind == "worker-exit"
         assert results[-1].error.message.startswith("worker did not start: ")
-        folder.unlink()
+        await folder.unlink()
         await run_fine(runtime)
 
 
@@ -215,11 +215,15 @@ ACK = 'channel.recv(65536); channel.sendall(b\'{"type":"boot-ack"}\\n\')'
     ("body", "text"),
     [
         pytest.param("sys.exit(3)", "ended with code 3 before completing", id="exits"),
-        pytest.param("os.kill(os.getpid(), 9)", "was ended by SIGKILL before completing", id="dies"),
+        pytest.param(
+            "os.kill(os.getpid(), 9)", "was ended by SIGKILL before completing", id="dies"
+        ),
         pytest.param(
             "channel.recv(65536); sys.exit(4)", "ended with code 4 before completing", id="boot"
         ),
-        pytest.param(f"{ACK}; sys.exit(5)", "ended with code 5 before completing", id="acknowledged"),
+        pytest.param(
+            f"{ACK}; sys.exit(5)", "ended with code 5 before completing", id="acknowledged"
+        ),
         pytest.param(
             "channel.close(); time.sleep(60)", "was killed: it closed its channel", id="closes"
         ),

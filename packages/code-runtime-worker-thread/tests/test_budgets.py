@@ -199,7 +199,10 @@ async def test_a_heap_in_which_no_worker_lives_is_refused_at_load(
     assert str(caught.value) in {
         f"Cannot configure WorkerThreadCodeRuntime: {seen}: {reason}, expected a heap in which a "
         "worker boots and runs an empty program (16 MiB do)"
-        for reason in ("the Node process closed its control socket", "its heap is full before it is up")
+        for reason in (
+            "the Node process closed its control socket",
+            "its heap is full before it is up",
+        )
     }
 
 

@@ -285,9 +285,7 @@ async def breakable_node(tmp_path: Path) -> tuple[str, Callable[[bool], None]]:
     """A Node binary that can be made to fail at its start."""
     real = (await find_node()).path
     switch, wrapper = tmp_path / "broken", tmp_path / "node"
-    wrapper.write_text(
-        f'#!/bin/sh\n[ -e {switch} ] && exit 3\nexec {real} "$@"\n'
-    )
+    wrapper.write_text(f'#!/bin/sh\n[ -e {switch} ] && exit 3\nexec {real} "$@"\n')
     wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
     return str(wrapper), lambda broken: switch.touch() if broken else switch.unlink()
 

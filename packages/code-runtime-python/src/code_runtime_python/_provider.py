@@ -9,7 +9,7 @@ from typing import final
 
 from code_runtime import CodeRunRequest, CodeRunResult, Context
 from code_runtime._checks import ProviderCheck
-from code_runtime._errors import CodeRuntimeError, HostStartError
+from code_runtime._errors import CodeRuntimeError, ConfigError, HostStartError
 from code_runtime._execution._pool import HostBootError
 from code_runtime._execution._pooled import PooledCodeRuntime
 from code_runtime._execution._settlement import Settlement
@@ -18,7 +18,7 @@ from code_runtime._execution._workspace import RunDirectories
 from code_runtime._guarded import Zygote
 from code_runtime._vocabulary import CodeRunFailure, FailureKind
 
-from ._config import PythonConfig
+from ._config import OWNER, PythonConfig
 from ._interpreter import find_interpreter
 from ._process import CHILD_FOLDER, ProgramProcess
 from ._session import PythonSession
@@ -41,6 +41,8 @@ class PythonCodeRuntime(PooledCodeRuntime[ProgramProcess]):
         self._config = PythonConfig.from_mapping(config)
         super().__init__(ctx, config, self._config)
         self._python = sys.executable
+        if self._config.preload and self._start_method != "zygote":
+            raise ConfigError(OWNER, "preload", "given", "nothing without start_method 'zygote'")
 
     @property
     def language(self) -> str:
@@ -84,8 +86,19 @@ class PythonCodeRuntime(PooledCodeRuntime[ProgramProcess]):
 
     async def check_start(self, error: HostBootError | None) -> None:
         """Refuse an installation on which no process comes up."""
-        if error is not None:
-            raise HostStartError("the Python process", str(error), "a process that starts")
+        reason = None if error is None else str(error)
+        if reason is None and self._start_method == "spawn":
+            # Nothing is heard of a started interpreter before its first run.
+            trial = await self.run_unchecked(CodeRunRequest("return 1"))
+            reason = None if trial.error is None else trial.error.message
+        if reason is not None:
+            raise HostStartError(f"the interpreter {self._python!r}", reason, "CPython that runs")
+
+    def explain_wardens(self, error: Exception) -> HostStartError:
+        """Say why the zygote does not come up: the interpreter, or a module of `preload`."""
+        return HostStartError(
+            f"the interpreter {self._python!r}", str(error), "CPython that imports what it needs"
+        )
 
     @classmethod
     async def doctor(cls) -> list[ProviderCheck]:

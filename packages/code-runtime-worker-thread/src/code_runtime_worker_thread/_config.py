@@ -15,6 +15,7 @@ from code_runtime._text import describe
 
 OWNER: Final = "WorkerThreadCodeRuntime"
 MAX_TIMER_MS: Final = 2_147_483_647
+MAX_SIZE_MB: Final = 2**33 - 1  # its bytes are still an exact number
 _TIMES = ("compute_ms", "max_wall_ms")
 
 
@@ -57,6 +58,9 @@ class WorkerThreadConfig:
             value = getattr(self, name)
             if not (value is None and name in _TIMES):
                 _positive_number(name, value, optional=name in _TIMES)
+        for name in ("max_old_generation_size_mb", "memory_mb"):
+            if getattr(self, name) > MAX_SIZE_MB:
+                raise _refuse(name, getattr(self, name), f"at most {MAX_SIZE_MB} MiB")
         _number_from_zero("binding_grace_ms", self.binding_grace_ms)
         for name in ("max_wall_ms", "binding_grace_ms"):
             value = getattr(self, name)

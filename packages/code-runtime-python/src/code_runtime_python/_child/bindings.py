@@ -164,8 +164,11 @@ class Calls:
                 continue
             try:
                 reply = read_reply(line)  # type: ignore[arg-type]  # a buffer serves as well
-            except Exception:
+            except MemoryError:
                 self._undecodable(line)
+                continue
+            except Exception as error:
+                self._undecodable(line, f"cannot be read: {error}")
                 continue
             del line
             call_id = reply["id"]
@@ -184,12 +187,14 @@ class Calls:
                 self._next_id = max(self._next_id, call_id + 1)
         return waiting
 
-    def _undecodable(self, line: bytes | bytearray) -> None:
-        """Fail the one call whose reply cannot be read, for want of memory for example."""
+    def _undecodable(
+        self, line: bytes | bytearray, reason: str = "does not fit into memory"
+    ) -> None:
+        """Fail the one call whose reply cannot be read."""
         call_id = reply_id(bytes(line[:200]))
         waiting = None if call_id is None else self._take(call_id)
         if waiting is not None:
-            message = f"Cannot call {waiting[2].shown}: the reply does not fit into memory"
+            message = f"Cannot call {waiting[2].shown}: the reply {reason}"
             _resolve(waiting, _set_exception, waiting[2].failure(message))
 
 

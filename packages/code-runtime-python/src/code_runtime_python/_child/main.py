@@ -116,13 +116,12 @@ class _Run:
         calls = Calls(self._channel, self._loop)
         shield.apply()
         warm_up(self._channel, self._loop)
-        # Only now: the loop of the warm-up would take a boot frame that is already there for a reply.
+        # Only now: the loop of the warm-up would take a boot frame that is there for a reply.
         self._connect(calls)
         boot = read_boot(_line(self._channel))
         module = self._prepare(boot, calls)
         self._channel.send(encode_boot_ack())
         self._source = read_run(_line(self._channel))["program"]
-        self._connect(calls)
         self._execute(module)
         leave(self._channel, self._loop, self._flush_native, self._exit_code)
 
@@ -142,12 +141,13 @@ class _Run:
         return fresh_main(scope)
 
     def _connect(self, calls: Calls) -> None:
-        """Let the loop read replies; until then the handshake reads for itself."""
+        """Let the loop read replies, once it runs the program."""
         loop, channel = self._loop, self._channel
         fd = channel.fd
         loop.add_reader(fd, calls.receive)
         channel.on_input = lambda: loop.call_soon_threadsafe(calls.deliver)
         channel.on_leave = lambda: loop.remove_reader(fd)
+        asyncio.set_event_loop(loop)
 
     def _replace_streams(self) -> None:
         sys.argv = [LABEL]

@@ -225,11 +225,15 @@ class HostPool(Generic[H]):
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
+        up = _Up(task_status)
         try:
-            await host.serve(task_status=task_status)
+            await host.serve(task_status=up)
         except Exception as error:
             # A fault of one process, or of our own in handling it, is not one of the provider.
             host.retire(f"{type(error).__name__}: {error}")
+            if not up.is_up:
+                # Who waits for the start gets this; a task that ends without it is a RuntimeError.
+                raise HostBootError(str(error)) from error
         finally:
             self._hosts.discard(host)
             self._idle = deque(item for item in self._idle if item[1] is not host)
@@ -249,6 +253,22 @@ class HostPool(Generic[H]):
             while len(self._idle) > self._spare_count and self._idle[0][0] < oldest_allowed_s:
                 _, host = self._idle.popleft()
                 await host.shut_down()
+
+
+@final
+class _Up:
+    """Tells the starter of a task, and remembers it."""
+
+    __slots__ = ("_status", "is_up")
+
+    def __init__(self, status: anyio.abc.TaskStatus[None]) -> None:
+        self._status = status
+        self.is_up = False
+
+    def started(self, value: None = None) -> None:
+        """Say that the process is up."""
+        self.is_up = True
+        self._status.started(value)
 
 
 @final

@@ -138,6 +138,10 @@ class PooledCodeRuntime(CodeRuntime, Generic[H]):
     def make_wardens(self, folder: str) -> WardenKeeper:
         """Make the keeper of the warden that starts the processes."""
 
+    def explain_wardens(self, error: Exception) -> HostStartError:
+        """Say why no warden comes up."""
+        return HostStartError("the guard", str(error), "a Linux or macOS system")
+
     @abstractmethod
     async def check_start(self, error: HostBootError | None) -> None:
         """Judge the boot of the first process.
@@ -218,7 +222,7 @@ class PooledCodeRuntime(CodeRuntime, Generic[H]):
         try:
             await task_group.start(wardens.serve)
         except (GuardError, OSError) as error:
-            raise HostStartError("the guard", str(error), "a Linux or macOS system") from error
+            raise self.explain_wardens(error) from error
         failure: HostBootError | None = None
         try:
             await pool.start()
