@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 from leftovers import assert_no_leftovers, snapshot_resources
+
+# A runner in the background inherits SIGINT as ignored, and so would every command that a test
+# interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The machine decides how long an example takes, and says nothing about the code.
 settings.register_profile("workspace", deadline=None)

@@ -133,7 +133,7 @@ async def test_nothing_is_encoded_once_the_run_is_over(anyio_backend: str) -> No
 async def test_what_a_call_leaves_after_the_end_is_not_encoded(
     anyio_backend: str, fails: bool
 ) -> None:
-    """PY-192: the function has ignored its cancellation; its error is not even rendered."""
+    """PY-192: the function has ignored its cancellation."""
     started, release = anyio.Event(), anyio.Event()
 
     async def late(_: object) -> object:
