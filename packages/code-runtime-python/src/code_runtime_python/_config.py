@@ -6,18 +6,15 @@ Source: docs/reference/configuration.md; the order of checks and the ranges foll
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Final, Literal
 
-from code_runtime._errors import ConfigError
-from code_runtime._text import describe
+from code_runtime._execution._fields import MAX_SAFE, MAX_TIMER_MS, FieldChecks
 
 from ._child.wire import ENVELOPE_BYTES, MAX_FRAME_BYTES, MIN_LOG_BYTES
 
 OWNER: Final = "PythonCodeRuntime"
-MAX_TIMER_MS: Final = 2_147_483_647
-MAX_SAFE: Final = 2**53 - 1
+_CHECKS: Final = FieldChecks(OWNER)
 MEBIBYTE: Final = 1_048_576
 # What a bare interpreter maps before any program, and what a budget's text may take as objects,
 # copies and escapes at once: the address space must hold both.
@@ -84,17 +81,13 @@ class PythonConfig:
 
     def __post_init__(self) -> None:
         for name in _NUMBERS:
-            value = getattr(self, name)
-            if not (value is None and name in _OPTIONAL):
-                _positive(name, value, optional=name in _OPTIONAL)
-        _integer("cpu_seconds", self.cpu_seconds, 1, MAX_SAFE - 1)
+            _CHECKS.positive(name, getattr(self, name), optional=name in _OPTIONAL)
+        _CHECKS.integer("cpu_seconds", self.cpu_seconds, 1, MAX_SAFE - 1)
         self._check_address_space()
         self._check_memory()
-        if self.python_bin is not None:
-            _check_path("python_bin", self.python_bin)
-        if self.max_wall_ms is not None:
-            _at_most("max_wall_ms", self.max_wall_ms, MAX_TIMER_MS, "ms")
-        _at_most("grace_ms", self.grace_ms, MAX_TIMER_MS - REAP_MS, "ms")
+        _CHECKS.path("python_bin", self.python_bin)
+        _CHECKS.timer("max_wall_ms", self.max_wall_ms)
+        _CHECKS.timer("grace_ms", self.grace_ms, MAX_TIMER_MS - REAP_MS)
         self._check_budget("max_log_bytes", self.max_log_bytes, MIN_LOG_BYTES)
         self._check_budget("max_value_bytes", self.max_value_bytes, 1)
         self._check_rest()
@@ -106,17 +99,7 @@ class PythonConfig:
         Raises:
             ConfigError: not a mapping, an unknown field, or a bad value.
         """
-        if config is None:
-            return cls()
-        if isinstance(config, cls):
-            return config
-        if not isinstance(config, Mapping):
-            raise _refuse("config", config, "a mapping of field names, PythonConfig or None")
-        known = {field.name for field in fields(cls)}
-        for name in config:
-            if name not in known:
-                raise _refuse("config", name, f"one of the fields {', '.join(sorted(known))}")
-        return cls(**config)
+        return _CHECKS.build(cls, config)
 
     @property
     def address_space_bytes(self) -> int:
@@ -131,11 +114,11 @@ class PythonConfig:
     def _check_address_space(self) -> None:
         size_bytes = self.address_space_mb * MEBIBYTE
         if size_bytes > MAX_SAFE:
-            raise _refuse(
+            raise _CHECKS.refuse(
                 "address_space_mb", self.address_space_mb, f"at most {MAX_SAFE // MEBIBYTE} MiB"
             )
         if size_bytes <= BASELINE_BYTES:
-            raise _refuse(
+            raise _CHECKS.refuse(
                 "address_space_mb",
                 self.address_space_mb,
                 f"more than {BASELINE_BYTES // MEBIBYTE} MiB, what an interpreter needs for itself "
@@ -145,14 +128,14 @@ class PythonConfig:
     def _check_memory(self) -> None:
         if not 1 <= self.memory_mb * MEBIBYTE <= MAX_SAFE:
             expected = f"at least one byte and at most {MAX_SAFE // MEBIBYTE} MiB"
-            raise _refuse("memory_mb", self.memory_mb, expected)
+            raise _CHECKS.refuse("memory_mb", self.memory_mb, expected)
 
     def _check_budget(self, name: str, value: object, least: int) -> None:
-        size_bytes = _integer(name, value, least, MAX_FRAME_BYTES - ENVELOPE_BYTES)
+        size_bytes = _CHECKS.integer(name, value, least, MAX_FRAME_BYTES - ENVELOPE_BYTES)
         room_bytes = self.address_space_bytes - BASELINE_BYTES
         if size_bytes * EXPANSION >= room_bytes:
             largest = math.ceil(room_bytes / EXPANSION) - 1
-            raise _refuse(
+            raise _CHECKS.refuse(
                 name,
                 value,
                 f"at most {largest} bytes beside address_space_mb {self.address_space_mb:g}: "
@@ -160,45 +143,18 @@ class PythonConfig:
             )
 
     def _check_rest(self) -> None:
-        grace_ms = self.binding_grace_ms
-        if type(grace_ms) not in (int, float) or not 0 <= grace_ms <= MAX_TIMER_MS:
-            raise _refuse("binding_grace_ms", grace_ms, f"a number from 0 to {MAX_TIMER_MS}")
+        _CHECKS.grace("binding_grace_ms", self.binding_grace_ms)
         if self.max_concurrent_runs is not None:
-            _integer("max_concurrent_runs", self.max_concurrent_runs, 1, MAX_SAFE)
-        _integer("spare_hosts", self.spare_hosts, 1, MAX_SAFE)
+            _CHECKS.integer("max_concurrent_runs", self.max_concurrent_runs, 1)
+        _CHECKS.integer("spare_hosts", self.spare_hosts, 1)
         if self.start_method not in ("zygote", "spawn", None):
-            raise _refuse("start_method", self.start_method, "'zygote', 'spawn' or None")
+            raise _CHECKS.refuse("start_method", self.start_method, "'zygote', 'spawn' or None")
         modules = self.preload
         if not isinstance(modules, (list, tuple)) or not all(
             type(name) is str and all(part.isidentifier() for part in name.split("."))
             for name in modules
         ):
-            raise _refuse("preload", modules, "a list of module names")
+            raise _CHECKS.refuse("preload", modules, "a list of module names")
         object.__setattr__(self, "preload", tuple(modules))
         if modules and self.start_method == "spawn":
-            raise _refuse("preload", modules, "nothing with start_method 'spawn'")
-
-
-def _refuse(name: str, value: object, expected: str) -> ConfigError:
-    return ConfigError(OWNER, name, describe(value), expected)
-
-
-def _positive(name: str, value: object, *, optional: bool) -> None:
-    if type(value) not in (int, float) or not 0 < value < math.inf:  # type: ignore[operator]
-        raise _refuse(name, value, "a positive number" + (" or None" if optional else ""))
-
-
-def _integer(name: str, value: object, least: int, most: int) -> int:
-    if type(value) is not int or not least <= value <= most:
-        raise _refuse(name, value, f"an integer from {least} to {most}")
-    return value
-
-
-def _at_most(name: str, value: float, most: int, unit: str) -> None:
-    if value > most:
-        raise _refuse(name, value, f"at most {most} {unit}, the longest delay of a timer")
-
-
-def _check_path(name: str, value: object) -> None:
-    if type(value) is not str or not value or "\0" in value:
-        raise _refuse(name, value, "a path or None")
+            raise _CHECKS.refuse("preload", modules, "nothing with start_method 'spawn'")

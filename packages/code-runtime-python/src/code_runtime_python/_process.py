@@ -278,7 +278,7 @@ class ProgramProcess:
         except LineTooLongError as error:
             self.retire(str(error))
             if self._session is not None:
-                self._session.on_lost(str(error))
+                self._session.on_violation(str(error))
             return
         self.retire("the process closed its channel")
         self._channel_done.set()

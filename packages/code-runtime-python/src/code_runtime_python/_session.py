@@ -178,8 +178,12 @@ class PythonSession:
         if self._settlement.outcome is None:
             self._task_group.start_soon(self._outlast_channel)
 
+    def on_violation(self, reason: str) -> None:
+        """The process has done what ends the run, however the process itself ends then."""
+        self._settlement.decide(Failed("worker-exit", f"the Python process was killed: {reason}"))
+
     def on_lost(self, reason: str) -> None:
-        """The process is gone or cannot be trusted."""
+        """The process is gone, or sends nothing more."""
         self._settlement.decide(Lost(reason))
 
     async def end(self) -> None:

@@ -62,9 +62,9 @@ class CodeBindingNamespace:
     """Functions of the host that a program sees as the members of one global object.
 
     The functions are copied once, here; a later change of the mapping has no effect. A function's
-    name may be any string (SC-026). A member that cannot be called is visible to a
-    TypeScript program and hidden from a Python one; a call of it is answered like that of an unknown
-    one (SC-028).
+    name may be any string (SC-026). A member that cannot be called is visible to a TypeScript
+    program and hidden from a Python one; a call of it is answered like that of an unknown one
+    (SC-028).
 
     Args:
         global_name: The name of the global object.
