@@ -77,7 +77,7 @@ async def test_a_done_right_before_the_end_counts(run: Run) -> None:
 
 
 async def test_a_done_counts_although_calls_hold_the_reader(run: Run) -> None:
-    """PY-197, PY-219: 1,400 calls are out, of which the host has read 1,024."""
+    """PY-197, PY-219, PY-283: 1,400 calls are out, of which the host has read 1,024."""
     import anyio
 
     program = (

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import random
 import threading
 import time
 
@@ -115,6 +113,8 @@ async def test_abort_from_inside_a_binding(run: Run) -> None:
 
     async def stop(_: object) -> str:
         signal.abort("from the tool")
+        with anyio.CancelScope(shield=True):
+            await anyio.sleep(0.02)
         return "late"
 
     result = await run("return await tools.stop(1)", {"stop": stop}, signal=signal)
@@ -158,53 +158,6 @@ async def test_cancelling_run_kills_the_program_and_reraises(runtime: CodeRuntim
         await up.wait()
         task_group.cancel_scope.cancel()
     assert ended
-
-
-@pytest.mark.slow
-async def test_cancellation_at_random_points_leaves_nothing(provider: Provider) -> None:
-    """300 cancellations in all over both backends and three programs."""
-    rng = random.Random(20261129)
-    programs = (
-        HOT,
-        FOREVER,
-        "for i in range(50): await tools.echo(i)\nreturn 'x'",
-    )
-
-    async def echo(value: object) -> object:
-        await anyio.lowlevel.checkpoint()
-        return value
-
-    before = snapshot_resources()
-    async with provider(spare_hosts=2) as runtime:
-        for index in range(150):
-            with anyio.move_on_after(rng.random() * 0.02):
-                await runtime.run(build_request(programs[index % 3], {"echo": echo}))
-        result = await runtime.run(build_request("return await tools.echo('fine')", {"echo": echo}))
-        assert result.value == "fine"
-    after = snapshot_resources()
-    assert (after[0] - before[0], after[2] - before[2]) == (set(), set())
-
-
-async def test_a_native_cancellation_does_not_cut_the_end_of_a_run_short(
-    provider: Provider, anyio_backend: str
-) -> None:
-    """`task.cancel()` of asyncio passes through every shield of anyio."""
-    if anyio_backend == "trio":
-        return  # trio has no such cancellation
-    program = (
-        "import subprocess\n"
-        "subprocess.Popen(['sleep', '30'], start_new_session=True, stdout=subprocess.DEVNULL)\n"
-        "return 1"
-    )
-    async with provider() as runtime:
-        await runtime.run(build_request("return 1"))
-        for delay_ms in range(0, 24, 2):
-            task = asyncio.ensure_future(runtime.run(build_request(program)))
-            await asyncio.sleep(delay_ms / 1000)
-            task.cancel()
-            await asyncio.wait([task])
-            assert not [item for item in snapshot_resources()[0] if "(sleep)" in item]
-        assert (await runtime.run(build_request("return 2"))).value == 2
 
 
 async def test_runs_overlap(runtime: CodeRuntime) -> None:

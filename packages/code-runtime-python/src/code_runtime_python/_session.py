@@ -36,9 +36,9 @@ from ._process import ProgramProcess
 # A channel that is closed says that the process is about to end, or that the program has closed it.
 CLOSED_TIMEOUT_S: Final = 1.0
 # The kernel enforces the limit by ticks and reports exact times, which on a busy virtual machine
-# are far less: from which share of the limit on a death by this signal is one by the limit. Who
-# signals itself gains no more than another word for its failure.
-CPU_LEAST_SHARE: Final[dict[int | None, float]] = {signal.SIGXCPU: 0.5, signal.SIGKILL: 0.9}
+# are less. Who signals itself gains no more than another word for its failure.
+XCPU_LEAST_SHARE: Final = 0.5
+KILL_TOLERANCE_S: Final = 0.5
 # From the boot frame to its answer: milliseconds for a process that is up, a start for one that is
 # not.
 ANSWER_S: Final = 10.0
@@ -246,7 +246,11 @@ class PythonSession:
                 f"{config.memory_mb:g} MiB (memory_mb)"
             )
         limit_s = _kernel_limit_s(config.cpu_seconds)
-        least_s = limit_s * CPU_LEAST_SHARE.get(status.signal, 1.0)
+        least_s: float = limit_s
+        if status.signal == signal.SIGXCPU:
+            least_s = limit_s * XCPU_LEAST_SHARE
+        elif status.signal == signal.SIGKILL:
+            least_s = limit_s - KILL_TOLERANCE_S
         if status.utime_s + status.stime_s >= least_s:
             source = "cpu_seconds" if limit_s == config.cpu_seconds else "inherited by the host"
             return "timeout", (

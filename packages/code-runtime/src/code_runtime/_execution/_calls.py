@@ -32,7 +32,7 @@ CALL_BYTES: Final = 256
 MAX_REJECTION_CHARS: Final = 1_048_576
 # Values above this are encoded and decoded in a thread: 64 KiB keep the loop for about 2 ms at
 # worst.
-INLINE_BYTES: Final = 65_536
+INLINE_BYTES: Final = 8_192
 # What fits into one frame of any provider with all that is around it.
 MAX_RESULT_BYTES: Final = 268_435_456 - 65_536
 
@@ -250,6 +250,8 @@ class CallDesk:
                 raise
             payload = encode(render_rejection(error))
         except Exception as error:
+            if self._closed:
+                return
             payload = encode(render_rejection(error))
         except BaseException as error:
             self._on_fault(error)

@@ -351,12 +351,13 @@ def _listen_to_signal(request: CodeRunRequest, settlement: Settlement) -> Callab
     if signal is None:
         return lambda: None
 
-    def abort() -> None:
-        settlement.decide(Failed("abort", render_reason(signal.reason)))
+    wake = on_loop(settlement.wake)
 
-    if signal.aborted:
-        abort()
-    return signal.add_listener(on_loop(abort))
+    def abort() -> None:
+        if settlement.claim(Failed("abort", render_reason(signal.reason))):
+            wake()
+
+    return signal.add_listener(abort)
 
 
 def _wall_timeout(wall_ms: float) -> Failed:

@@ -58,27 +58,36 @@ Outcome = Completed | Failed | Lost
 
 @final
 class Settlement:
-    """Decided once. `decide` may be called from anywhere on the event loop, any number of times."""
+    """Decided once, by whoever comes first."""
 
-    __slots__ = ("_outcome", "_scopes")
+    __slots__ = ("_decided", "_scopes")
 
     def __init__(self) -> None:
-        self._outcome: Outcome | None = None
+        # Its setdefault is one atomic step, so that any thread and a signal handler may decide.
+        self._decided: dict[str, Outcome] = {}
         self._scopes: set[anyio.CancelScope] = set()
 
     @property
     def outcome(self) -> Outcome | None:
         """The outcome that won, None while the run goes on."""
-        return self._outcome
+        return self._decided.get("outcome")
 
     def decide(self, outcome: Outcome) -> bool:
-        """Settle the run; return whether this outcome won."""
-        if self._outcome is not None:
-            return False
-        self._outcome = outcome
-        for scope in self._scopes:
-            scope.cancel()
-        return True
+        """Settle the run, on its event loop; return whether this outcome won."""
+        won = self.claim(outcome)
+        if won:
+            self.wake()
+        return won
+
+    def claim(self, outcome: Outcome) -> bool:
+        """Settle the run from any thread or signal handler; who wins sees that `wake` is called."""
+        return self._decided.setdefault("outcome", outcome) is outcome
+
+    def wake(self) -> None:
+        """Interrupt who waits for something else than the outcome, once one is decided."""
+        if self._decided:
+            for scope in self._scopes:
+                scope.cancel()
 
     @contextmanager
     def interrupts(self) -> Iterator[None]:
@@ -86,7 +95,7 @@ class Settlement:
         with anyio.CancelScope() as scope:
             self._scopes.add(scope)
             try:
-                if self._outcome is not None:
+                if self._decided:
                     scope.cancel()
                 yield
             finally:
@@ -98,7 +107,7 @@ class Settlement:
         Returns:
             Whether the run can be tried again; the caller asks its other sources anew.
         """
-        if not isinstance(self._outcome, Lost):
+        if not isinstance(self.outcome, Lost):
             return False
-        self._outcome = None
+        self._decided.clear()
         return True
