@@ -24,6 +24,7 @@ async def test_a_call_is_a_function_of_one_argument(run: Run) -> None:
         "return [await tools.f({'a': [1]}), await tools['odd name'](2**60), await tools.f(1.0)]",
         {"f": lambda value: value, "odd name": lambda value: value},
     )
+    assert isinstance(result.value, list)
     assert result.value == [{"a": [1]}, 2**60, 1]
     assert type(result.value[2]) is int
 

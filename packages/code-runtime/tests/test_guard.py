@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import pickle
+import re
 import resource
 import signal
 import socket
