@@ -11,10 +11,10 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import anyio
 import pytest
+from processes import alive, descendants, processes_with
 from responsiveness import responsive_loop
 from run_requests import Provider, Tools, build_request
 
@@ -43,19 +43,6 @@ async def attack(
 def marker() -> str:
     """A word that finds the processes of this module in /proc."""
     return f"hostile-{os.getpid()}"
-
-
-def processes_with(word: str) -> list[str]:
-    """List the processes whose command line holds a word."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
-        except OSError:
-            continue
-        if word in line:
-            found.append(f"{folder.name} {line}")
-    return found
 
 
 HEAP_128 = {"max_old_generation_size_mb": 128}
@@ -439,35 +426,3 @@ def test_nothing_survives_a_killed_host(marker: str) -> None:
         time.sleep(0.01)  # polls the system: no one is left to wait for these
     assert alive(family) == [], session
     assert processes_with(f"{marker}-orphan") == []
-
-
-def descendants(pid: int) -> list[tuple[int, str]]:
-    """List the descendants of a process with their start times."""
-    table: dict[int, tuple[int, str]] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue
-        table[int(folder.name)] = (int(fields[1]), fields[19])
-    found, pending = [], [pid]
-    while pending:
-        parent = pending.pop()
-        for child, (ancestor, start) in table.items():
-            if ancestor == parent:
-                found.append((child, start))
-                pending.append(child)
-    return found
-
-
-def alive(family: list[tuple[int, str]]) -> list[int]:
-    """Return those of a list of processes that still live (a zombie does not)."""
-    living = []
-    for pid, start in family:
-        try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue
-        if fields[19] == start and fields[0] not in ("Z", "X"):
-            living.append(pid)
-    return living
