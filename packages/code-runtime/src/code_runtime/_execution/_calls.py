@@ -30,7 +30,7 @@ MAX_HELD_BYTES: Final = 8 * 1_048_576
 CALL_BYTES: Final = 256
 # A message that no reader needs: longer ones are cut.
 MAX_REJECTION_CHARS: Final = 1_048_576
-# Values above this are encoded and decoded in a thread: 64 KiB keep the loop for about 2 ms at
+# Values above this are encoded and decoded in a thread: 8 KiB of brackets keep the loop for 20 ms at
 # worst.
 INLINE_BYTES: Final = 8_192
 # What fits into one frame of any provider with all that is around it.
