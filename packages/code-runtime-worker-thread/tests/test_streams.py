@@ -343,3 +343,14 @@ async def test_logs_of_both_kinds_arrive_while_the_program_runs(run: Run) -> Non
     return 1"""
     result = await run(program, {"count": lambda _: len(seen)}, on_log=seen.append)
     assert (sorted(seen), result.value) == (["line", "stream"], 1)
+
+
+async def test_lines_that_are_in_the_pipe_at_the_end_are_all_kept(run: Run) -> None:
+    """WT-062: in order, although the reader is in the middle of a chunk when the run ends."""
+    for _ in range(5):
+        result = await run(
+            "const fs = await import('node:fs');\n"
+            "for (let i = 0; i < 40; i++)\n"
+            "  fs.writeSync(1, Array.from({length: 1000}, (_, n) => `${i * 1000 + n}\\n`).join(''));"
+        )
+        assert result.logs == [str(number) for number in range(40_000)]

@@ -96,6 +96,8 @@ class PythonCodeRuntime(PooledCodeRuntime[ProgramProcess]):
 
     def explain_wardens(self, error: Exception) -> HostStartError:
         """Say why the zygote does not come up: the interpreter, or a module of `preload`."""
+        if sys.platform not in ("linux", "darwin"):
+            return super().explain_wardens(error)
         return HostStartError(
             f"the interpreter {self._python!r}", str(error), "CPython that imports what it needs"
         )

@@ -30,8 +30,8 @@ MAX_HELD_BYTES: Final = 8 * 1_048_576
 CALL_BYTES: Final = 256
 # A message that no reader needs: longer ones are cut.
 MAX_REJECTION_CHARS: Final = 1_048_576
-# Values above this are encoded and decoded in a thread: 8 KiB of brackets keep the loop for 20 ms at
-# worst.
+# Values above this are encoded and decoded in a thread: 8 KiB of brackets keep the loop for 20 ms,
+# ordinary ones for less than one.
 INLINE_BYTES: Final = 8_192
 # What fits into one frame of any provider with all that is around it.
 MAX_RESULT_BYTES: Final = 268_435_456 - 65_536

@@ -28,7 +28,7 @@ class OutputPipe:
         max_held_bytes: Tells how much of an unfinished line may be held.
     """
 
-    __slots__ = ("_admit", "_fd", "_held", "_max_held_bytes")
+    __slots__ = ("_admit", "_fd", "_held", "_lock", "_max_held_bytes")
 
     def __init__(
         self, fd: int, admit: Callable[[str], None], max_held_bytes: Callable[[], int]
@@ -38,31 +38,31 @@ class OutputPipe:
         self._admit = admit
         self._max_held_bytes = max_held_bytes
         self._held = bytearray()
+        self._lock = anyio.Lock(fast_acquire=True)
 
     async def read(self) -> None:
         """Read until no process holds the write end any more."""
-        while True:
-            try:
-                chunk = os.read(self._fd, CHUNK_BYTES)
-            except BlockingIOError:
-                await anyio.wait_readable(self._fd)
-                continue
-            if not chunk:
-                break
-            await self._feed(chunk)
+        while await self._take():
+            await anyio.wait_readable(self._fd)
         self.flush()
 
     async def drain(self) -> None:
         """Take what is in the pipe now, and end the last line: the run is over."""
-        while True:
-            try:
-                chunk = os.read(self._fd, CHUNK_BYTES)
-            except BlockingIOError:
-                break
-            if not chunk:
-                break
-            await self._feed(chunk)
+        await self._take()
         self.flush()
+
+    async def _take(self) -> bool:
+        """Admit what is in the pipe; return whether more may come."""
+        # A turn of the reader may be in the middle of a chunk when the run ends: who drains waits.
+        async with self._lock:
+            while True:
+                try:
+                    chunk = os.read(self._fd, CHUNK_BYTES)
+                except BlockingIOError:
+                    return True
+                if not chunk:
+                    return False
+                await self._feed(chunk)
 
     def flush(self) -> None:
         """End an unfinished line."""
