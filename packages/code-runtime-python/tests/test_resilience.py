@@ -8,6 +8,7 @@ import resource
 import signal
 import stat
 import sys
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import anyio
 import anyio.to_thread
 import pytest
 from leftovers import snapshot_resources
+from python_forgery import FORGE
 from run_requests import Provider, Tools, build_request
 
 from code_runtime import AbortSignal, CodeRunResult, CodeRuntime, Context
@@ -168,7 +170,7 @@ async def test_a_host_without_free_descriptors_fails_runs_with_a_reason(
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         assert failure(results[-1]) == (
             "worker-exit",
-            "worker did not start: [Errno 24] Too many open files",
+            "worker did not start: Too many open files",
         )
         await runtime.run(build_request("return 1"))  # may get the last of the failed starts
         await run_fine(runtime)
@@ -183,21 +185,89 @@ def replace_by_a_file(folder: str) -> str:
     return folder
 
 
-async def test_a_temporary_folder_that_is_unusable_fails_runs_with_a_reason(
-    provider: Provider,
+@pytest.mark.parametrize("replacement", ["file", "link"])
+async def test_a_program_may_replace_the_folder_of_all_runs(
+    provider: Provider, replacement: str, tmp_path: Path
 ) -> None:
-    """PY-055."""
+    """PY-055: what is there then is not trusted; later runs get a new folder."""
     async with provider() as runtime:
         before = await runtime.run(build_request("import os\nreturn os.path.dirname(os.getcwd())"))
         assert isinstance(before.value, str)
-        folder = replace_by_a_file(before.value)
+        if replacement == "file":
+            replace_by_a_file(before.value)
+        else:
+            await runtime.run(
+                build_request(
+                    "import os, shutil\nshutil.rmtree(os.path.dirname(os.getcwd()))\n"
+                    f"os.symlink({str(tmp_path)!r}, {before.value!r})"
+                )
+            )
+        for _ in range(4):
+            result = await runtime.run(build_request("import os\nreturn os.getcwd()"))
+            if result.error is None:
+                assert isinstance(result.value, str)
+        assert result.error is None
+        assert isinstance(result.value, str)
+        assert not result.value.startswith((before.value, str(tmp_path)))
+
+
+async def test_no_usable_temporary_folder_fails_runs_with_a_reason(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """PY-055: and shows no path of the host."""
+    async with provider() as runtime:
+        before = await runtime.run(build_request("import os\nreturn os.path.dirname(os.getcwd())"))
+        assert isinstance(before.value, str)
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+        replace_by_a_file(before.value)
         results = [await runtime.run(build_request("return 1")) for _ in range(3)]
         assert results[-1].error is not None
-        assert results[-1].error.kind == "worker-exit"
-        assert results[-1].error.message.startswith("worker did not start: ")
-        os.unlink(folder)
+        assert (results[-1].error.kind, results[-1].error.message) == (
+            "worker-exit",
+            "worker did not start: No such file or directory",
+        )
+        monkeypatch.undo()
         await runtime.run(build_request("return 1"))  # may get the last of the failed starts
         await run_fine(runtime)
+
+
+@pytest.mark.parametrize("victim", ["zygote", "spare"])
+async def test_limits_that_a_program_sets_for_others_do_not_reach_the_next_run(
+    provider: Provider, victim: str
+) -> None:
+    """PY-289: any process of the same user may lower them."""
+    program = f"""
+import os, resource
+def parent(pid):
+    with open(f"/proc/{{pid}}/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("PPid:"))
+zygote = parent(parent(os.getpid()))
+guards = [int(n) for n in open(f"/proc/{{zygote}}/task/{{zygote}}/children").read().split()]
+spares = [int(n) for g in guards for n in open(f"/proc/{{g}}/task/{{g}}/children").read().split()]
+for pid in [zygote] if {victim!r} == "zygote" else [n for n in spares if n != os.getpid()]:
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (1000, 1000))
+return zygote
+"""
+    probe = "import resource\nreturn list(resource.getrlimit(resource.RLIMIT_FSIZE))"
+    async with provider(start_method="zygote") as runtime:
+        honest = await runtime.run(build_request(probe))
+        attack = await runtime.run(build_request(program))
+        assert attack.error is None
+        for _ in range(4):
+            after = await runtime.run(build_request(probe))
+            assert (after.value, after.error) == (honest.value, None)
+
+
+async def test_an_unterminated_string_costs_no_time(provider: Provider) -> None:
+    """PY-226, PY-231: the scan of a forged line is linear, and never holds the host."""
+    program = (
+        "import os\n"
+        f"{FORGE}\n"
+        "raw(b'{\"type\":\"log\",\"text\":\"' + b'\\\\\"' * 500_000 + b'\\n')\nreturn 'honest'"
+    )
+    async with provider(max_wall_ms=20_000) as runtime:
+        result = await runtime.run(build_request(program))
+    assert (result.value, result.error) == ("honest", None)
 
 
 FAKE = """#!{python}

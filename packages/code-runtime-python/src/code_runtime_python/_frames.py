@@ -16,8 +16,11 @@ from code_runtime._lossless import JsonValue, LosslessJsonError, decode
 from ._child.wire import CUT_MARKER, DONE_KINDS, MAX_FRAGMENTS, MAX_FRAME_BYTES, DoneKind
 
 _BOM: Final = b"\xef\xbb\xbf"
-# A string, or what begins like a number; possessive, so that a long string costs no memory.
-_TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|-?[0-9][0-9.eE+-]*+', re.DOTALL)
+# The longest line with a number that is not exact of which more is wanted than that it is refused.
+MAX_SCANNED_BYTES: Final = 1_048_576
+# A string, ended or not, or what begins like a number. Possessive, and without a way to fail after
+# a long match: forged text can make neither copies nor a second look.
+_TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|-?[0-9][0-9.eE+-]*+', re.DOTALL)
 _INTEGER: Final = re.compile(rb"-?(?:0|[1-9][0-9]*)")
 _NUMBER: Final = re.compile(rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 
@@ -187,7 +190,8 @@ def parse_child_frame(line: bytes) -> ChildMessage | None:
     try:
         frame = decode(text)
     except LosslessJsonError:
-        replaced = _replace_numbers(text)
+        # The scan holds the interpreter lock for about 20 ms a MiB.
+        replaced = _replace_numbers(text) if len(text) <= MAX_SCANNED_BYTES else None
         if replaced is None:
             return None
         is_exact = False

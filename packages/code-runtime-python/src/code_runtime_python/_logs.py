@@ -58,30 +58,31 @@ class LineLog:
         """What is left of the budget, 0 once it is exceeded."""
         return 0 if self.truncated else self._max_bytes - self._spent_bytes
 
-    def add_line(self, text: str) -> None:
+    def add_line(self, text: str, cost_bytes: int | None = None) -> None:
         """Add a whole entry that belongs to no open line: bytes of descriptor 1 or 2."""
-        if self._charge(text, _QUOTES_BYTES + _COMMA_BYTES):
+        if self._charge(text, _QUOTES_BYTES + _COMMA_BYTES, cost_bytes):
             self._entries.append(text)
             self._observer.mark()
             self._observer.show(text)
 
-    def add_part(self, text: str, *, is_open: bool) -> None:
+    def add_part(self, text: str, *, is_open: bool, cost_bytes: int | None = None) -> None:
         """Add the text of a log frame: an entry, or a part of an open line.
 
         Args:
             text: The text.
             is_open: The line goes on with the next part.
+            cost_bytes: What the text costs as JSON, if that is known already.
         """
         if self._open is None:
             if not is_open:
-                self.add_line(text)
-            elif text and self._charge(text, _QUOTES_BYTES + _COMMA_BYTES):
+                self.add_line(text, cost_bytes)
+            elif text and self._charge(text, _QUOTES_BYTES + _COMMA_BYTES, cost_bytes):
                 self._open, self._open_at = [text], len(self._entries)
                 self._entries.append("")
                 self._observer.mark()
             return
         if text:
-            if not self._charge(text, 0):
+            if not self._charge(text, 0, cost_bytes):
                 return
             self._open.append(text)
             if len(self._open) >= MAX_FRAGMENTS:
@@ -105,12 +106,14 @@ class LineLog:
         if self._open is not None:
             self._close_line()
 
-    def _charge(self, text: str, overhead_bytes: int) -> bool:
+    def _charge(self, text: str, overhead_bytes: int, cost_bytes: int | None = None) -> bool:
         if self.truncated:
             return False
         content_room = self._max_bytes - self._spent_bytes - overhead_bytes
-        cost = string_cost(text, content_room + _QUOTES_BYTES) if content_room >= 0 else None
-        if cost is None:
+        cost = cost_bytes
+        if cost is None and content_room >= 0:
+            cost = string_cost(text, content_room + _QUOTES_BYTES)
+        if cost is None or cost - _QUOTES_BYTES > content_room:
             self.truncate()
             return False
         self._spent_bytes += cost - _QUOTES_BYTES + overhead_bytes

@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
@@ -18,15 +19,26 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
+from code_runtime._execution._calls import collector_off
 from code_runtime._execution._channel import StreamChannel
+from code_runtime._execution._journal import MAX_PREVIEW_BYTES
 from code_runtime._execution._output import OutputPipe
 from code_runtime._execution._pool import HostBootError
+from code_runtime._execution._settings import Settings, read_settings
 from code_runtime._execution._wardens import WardenKeeper
 from code_runtime._execution._workspace import RunDirectories
 from code_runtime._guarded import ExitStatus, GuardedProcess, GuardError, ProgramStartError
+from code_runtime._lossless import encode, string_cost
 
 from ._config import PythonConfig
-from ._frames import ChildMessage, LineReader, LineTooLongError, parse_child_frame
+from ._frames import (
+    CallMessage,
+    ChildMessage,
+    LineReader,
+    LineTooLongError,
+    LogMessage,
+    parse_child_frame,
+)
 
 if TYPE_CHECKING:
     from ._session import PythonSession
@@ -40,6 +52,21 @@ CLOSED_TIMEOUT_S: Final = 2.0
 # 8 KiB keep the loop for 25 ms at worst, when they are nothing but brackets; what is longer is
 # parsed in a thread.
 PARSE_INLINE_BYTES: Final = 8_192
+
+
+@dataclass(frozen=True, slots=True)
+class LargeMessage:
+    """A message of a large line, with what would take too long on the event loop.
+
+    Args:
+        message: The message.
+        cost_bytes: What the text of a log costs as JSON, else 0.
+        preview: The start of the argument of a call as JSON, else empty.
+    """
+
+    message: ChildMessage
+    cost_bytes: int
+    preview: bytes
 
 
 @final
@@ -68,6 +95,7 @@ class ProgramProcess:
         self._process: GuardedProcess | None = None
         self._channel: StreamChannel[bytes] | None = None
         self._large_line = b""
+        self._settings: Settings = None
         self._stdout: OutputPipe | None = None
         self._stderr: OutputPipe | None = None
         self._session: PythonSession | None = None
@@ -173,6 +201,9 @@ class ProgramProcess:
         """
         self._session = session
         self.retire("the process has served its run")
+        if self._forks and read_settings(self.process.pid) != self._settings:
+            # Another program of the same user has changed it while it waited.
+            raise BrokenPipeError("the process is not as it was forked")
         # Another program of the same user may have stopped it while it waited.
         self._signal(signal.SIGCONT)
         self.process.watch(self._config.memory_bytes)
@@ -212,6 +243,7 @@ class ProgramProcess:
         if self._task_group is not None:
             self._task_group.cancel_scope.cancel()
         await self._served.wait()
+        await self._wardens.drop_if_changed()
         return await self.process.wait_exit()
 
     async def shut_down(self) -> None:
@@ -236,6 +268,7 @@ class ProgramProcess:
                 warden = await self._wardens.current()
                 env = {"TMPDIR": self._directory}
                 if self._forks:
+                    self._settings = self._wardens.settings
                     self._process = await warden.fork(
                         env=env,
                         cwd=self._directory,
@@ -256,8 +289,10 @@ class ProgramProcess:
                 # The text may reach a model, so no path is in it; `code-runtime doctor` shows that.
                 reason = f"Python cannot be started: {os.strerror(error.errno)}"
                 raise HostBootError(reason) from error
-            except (GuardError, OSError) as error:
+            except GuardError as error:
                 raise HostBootError(str(error)) from error
+            except OSError as error:
+                raise HostBootError(error.strerror or str(error)) from error
 
     def _open_descriptors(self, theirs: ExitStack) -> tuple[int, int, int]:
         """Open our ends of the channel and the pipes; return the ends for the process."""
@@ -286,6 +321,8 @@ class ProgramProcess:
             self._session.on_closed()
 
     def _on_line(self, line: bytes) -> None:
+        if self._session is not None and self._session.refuses(line):
+            return
         if len(line) > PARSE_INLINE_BYTES:
             self._large_line = line
         else:
@@ -295,10 +332,9 @@ class ProgramProcess:
         if self._large_line:
             line, self._large_line = self._large_line, b""
             # Hostile brackets or numbers may take it seconds: nobody waits for a run that is over.
-            message = await anyio.to_thread.run_sync(
-                parse_child_frame, line, abandon_on_cancel=True
-            )
-            self._hand_over(message, len(line))
+            large = await anyio.to_thread.run_sync(_parse_large, line, abandon_on_cancel=True)
+            if large is not None and self._session is not None:
+                self._session.on_message(large.message, len(line), large)
         if self._session is not None and self._session.saturated:
             await self._session.wait_for_room()
 
@@ -312,3 +348,17 @@ class ProgramProcess:
 
     def _room_bytes(self) -> int:
         return 0 if self._session is None else self._session.room_bytes
+
+
+def _parse_large(line: bytes) -> LargeMessage | None:
+    # The collector would look at each of a million new containers again and again.
+    with collector_off():
+        message = parse_child_frame(line)
+    if message is None:
+        return None
+    cost_bytes, preview = 0, b""
+    if isinstance(message, LogMessage):
+        cost_bytes = string_cost(message.text) or 0
+    elif isinstance(message, CallMessage):
+        preview = encode(message.args)[: 2 * MAX_PREVIEW_BYTES]
+    return LargeMessage(message, cost_bytes, preview)

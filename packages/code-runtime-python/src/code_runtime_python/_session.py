@@ -19,7 +19,7 @@ from code_runtime._lossless import measure
 from code_runtime._text import shorten
 from code_runtime._vocabulary import CodeRunFailure, CodeRunRequest, CodeRunResult, FailureKind
 
-from ._child.wire import Namespace, encode_boot
+from ._child.wire import ENVELOPE_BYTES, Namespace, encode_boot
 from ._config import PythonConfig
 from ._frames import (
     AckMessage,
@@ -31,13 +31,14 @@ from ._frames import (
     cut_message,
 )
 from ._logs import LineLog
-from ._process import ProgramProcess
+from ._process import LargeMessage, ProgramProcess
 
 # A channel that is closed says that the process is about to end, or that the program has closed it.
 CLOSED_TIMEOUT_S: Final = 1.0
 # The kernel enforces the limit by ticks and reports exact times, which on a busy virtual machine
 # are less. Who signals itself gains no more than another word for its failure.
 XCPU_LEAST_SHARE: Final = 0.5
+EXIT_CPU_S: Final = 0.25
 KILL_TOLERANCE_S: Final = 0.5
 # From the boot frame to its answer: milliseconds for a process that is up, a start for one that is
 # not.
@@ -151,16 +152,34 @@ class PythonSession:
             await self._process.wait_read()
         self.on_lost("its channel stayed open")
 
-    def on_message(self, message: ChildMessage, size_bytes: int) -> None:
-        """Act on one frame of the child; after the outcome only logs of a killed run count."""
+    def refuses(self, line: bytes) -> bool:
+        """Settle the run for a value that is over the budget by its length, without parsing it."""
+        most = self._config.max_value_bytes
+        if len(line) <= most + ENVELOPE_BYTES or not line.startswith(b'{"type":"done","value":'):
+            return False
+        self._settlement.decide(
+            Failed("output-limit", f"The value is larger than {most} bytes", by_program=True)
+        )
+        return True
+
+    def on_message(
+        self, message: ChildMessage, size_bytes: int, large: LargeMessage | None = None
+    ) -> None:
+        """Act on one frame of the child; after the outcome only logs of a killed run count.
+
+        Args:
+            message: The message.
+            size_bytes: The length of its line.
+            large: What was worked out in a thread for a large one.
+        """
         if isinstance(message, LogMessage):
             if self._takes_output():
-                self._on_log(message)
+                self._on_log(message, None if large is None else large.cost_bytes)
         elif self._settlement.outcome is not None:
             return
         elif isinstance(message, CallMessage):
             if self.has_run:
-                self._on_call(message, size_bytes)
+                self._on_call(message, size_bytes, None if large is None else large.preview)
         elif isinstance(message, AckMessage):
             self._send_program()
         elif isinstance(message, DoneMessage):
@@ -251,6 +270,10 @@ class PythonSession:
             least_s = limit_s * XCPU_LEAST_SHARE
         elif status.signal == signal.SIGKILL:
             least_s = limit_s - KILL_TOLERANCE_S
+        if isinstance(self._settlement.outcome, Completed):
+            # The child has judged itself before it sent its value; what it does in its exit window
+            # after that is not the program's time.
+            least_s += EXIT_CPU_S
         if status.utime_s + status.stime_s >= least_s:
             source = "cpu_seconds" if limit_s == config.cpu_seconds else "inherited by the host"
             return "timeout", (
@@ -286,18 +309,18 @@ class PythonSession:
             or (isinstance(outcome, Failed) and not outcome.by_program)
         )
 
-    def _on_log(self, message: LogMessage) -> None:
+    def _on_log(self, message: LogMessage, cost_bytes: int | None) -> None:
         if message.truncated:
             self._logs.truncate()
         else:
-            self._logs.add_part(message.text, is_open=message.is_open)
+            self._logs.add_part(message.text, is_open=message.is_open, cost_bytes=cost_bytes)
 
-    def _on_call(self, call: CallMessage, size_bytes: int) -> None:
+    def _on_call(self, call: CallMessage, size_bytes: int, preview: bytes | None) -> None:
         target = call.global_name, call.name
         if target not in self._targets:
             # A forged name may have megabytes, and goes into the journal and the reply.
             target = shorten(target[0], MAX_NAME_CHARS), shorten(target[1], MAX_NAME_CHARS)
-        self._desk.accept(call.id, *target, call.args, size_bytes)
+        self._desk.accept(call.id, *target, call.args, size_bytes, preview)
 
     def _send_program(self) -> None:
         if self.has_run:

@@ -190,7 +190,7 @@ class NodeHost:
                 self._directory = self._directories.create()
                 await self._boot_worker(self._worker)
             except OSError as error:
-                raise HostBootError(self._retired or str(error)) from error
+                raise HostBootError(self._retired or error.strerror or str(error)) from error
         if not self._worker.ready.is_set():
             raise HostBootError(self._boot_failure())
 
@@ -330,8 +330,10 @@ class NodeHost:
                 # The text may reach a model, so no path is in it; `code-runtime doctor` shows that.
                 reason = f"Node cannot be started: {os.strerror(error.errno)}"
                 raise HostBootError(reason) from error
-            except (GuardError, OSError) as error:
+            except GuardError as error:
                 raise HostBootError(str(error)) from error
+            except OSError as error:
+                raise HostBootError(error.strerror or str(error)) from error
 
     def _open_descriptors(self, theirs: ExitStack) -> tuple[int, int, int]:
         """Open our ends of the control socket and the pipes; return the ends for the process."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from contextlib import suppress
 from os import _exit, getpid, kill
 from resource import (
     RLIM_INFINITY,
@@ -26,8 +27,21 @@ from .wire import Boot
 
 _OUTPUT_MULTIPLE = 12  # what a byte of budget may cost in address space while it is encoded
 _INTERPRETER_BYTES = 64 * 1024 * 1024
+_PR_SET_DUMPABLE = 4
 
 _set_handler = signal.signal
+
+
+def set_traceable(allowed: bool) -> None:
+    """Let processes of the same user look into this one, or not.
+
+    A spare waits while another program runs, which could otherwise rewrite it through ptrace or
+    `/proc`. Once its own program runs it is as open as any process.
+    """
+    with suppress(ImportError, OSError, AttributeError):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, int(allowed), 0, 0, 0)
 
 
 class LimitError(Exception):

@@ -34,7 +34,7 @@ from .channel import Channel
 from .ending import leave
 from .inbound import FrameError, read_boot, read_run
 from .ledger import LogLedger
-from .limits import LimitError, apply_limits, check_cpu
+from .limits import LimitError, apply_limits, check_cpu, set_traceable
 from .lossless import LosslessJsonError, encode, measure
 from .program import LABEL, Program, compile_program, fresh_main
 from .streams import Output, Stream
@@ -118,7 +118,11 @@ class _Run:
         warm_up(self._channel, self._loop)
         # Only now: the loop of the warm-up would take a boot frame that is there for a reply.
         self._connect(calls)
+        if sys.platform == "linux":
+            set_traceable(False)
         boot = read_boot(_line(self._channel))
+        if sys.platform == "linux":
+            set_traceable(True)
         module = self._prepare(boot, calls)
         self._channel.send(encode_boot_ack())
         self._source = read_run(_line(self._channel))["program"]

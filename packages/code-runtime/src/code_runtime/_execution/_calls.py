@@ -8,9 +8,11 @@ program down and not the host.
 
 from __future__ import annotations
 
+import gc
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol, final
 
@@ -144,7 +146,13 @@ class CallDesk:
             self._enter(_Call(call_id, record, len(argument), text=argument))
 
     def accept(
-        self, call_id: int, namespace: str, member: str, value: JsonValue, size_bytes: int
+        self,
+        call_id: int,
+        namespace: str,
+        member: str,
+        value: JsonValue,
+        size_bytes: int,
+        preview: bytes | None = None,
     ) -> None:
         """Start one call; one with an unexpected id, and anything after `close`, is ignored.
 
@@ -154,9 +162,12 @@ class CallDesk:
             member: The member that it named, declared or not.
             value: The argument.
             size_bytes: What the argument took on the wire.
+            preview: The start of the argument as JSON, if that is known already.
         """
         if self._claim(call_id):
-            argument = encode(value) if self._journal.keeps_previews else b""
+            argument = b""
+            if self._journal.keeps_previews:
+                argument = encode(value) if preview is None else preview
             record = self._journal.begin(namespace, member, argument)
             self._enter(_Call(call_id, record, size_bytes, value=value))
 
@@ -233,7 +244,7 @@ class CallDesk:
         self, call: _Call, function: BindingFunction, argument: bytes
     ) -> None:
         try:
-            value = await anyio.to_thread.run_sync(decode, argument)
+            value = await anyio.to_thread.run_sync(decode_large, argument)
         except LosslessJsonError:
             self._answer(call, "refused", encode(LOSSY_ARGUMENT))
         else:
@@ -321,6 +332,24 @@ class CallDesk:
     def _tell_change(self) -> None:
         changed, self._changed = self._changed, anyio.Event()
         changed.set()
+
+
+@contextmanager
+def collector_off() -> Iterator[None]:
+    """Keep the collector of garbage from going over a large value while it is built."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def decode_large(text: bytes) -> JsonValue:
+    """Decode a large text; for a thread."""
+    with collector_off():
+        return decode(text)
 
 
 def render_rejection(error: BaseException) -> str:

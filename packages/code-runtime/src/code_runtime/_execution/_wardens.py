@@ -9,6 +9,8 @@ import anyio.abc
 
 from code_runtime._guarded import GuardError, Warden, Zygote, open_warden
 
+from ._settings import Settings, read_settings
+
 # After a failed start: a program may be killing wardens, or the machine be out of processes.
 LEAST_PAUSE_S: Final = 0.05
 MOST_PAUSE_S: Final = 1.0
@@ -29,7 +31,7 @@ class WardenKeeper:
         zygote: What programs are forked from, None when they are started.
     """
 
-    __slots__ = ("_changed", "_error", "_folder", "_options", "_warden")
+    __slots__ = ("_changed", "_error", "_folder", "_options", "_settings", "_warden")
 
     def __init__(
         self, folder: str, *, python: str | None = None, zygote: Zygote | None = None
@@ -37,6 +39,7 @@ class WardenKeeper:
         self._folder = folder
         self._options: _Options = {"python": python, "zygote": zygote}
         self._warden: Warden | None = None
+        self._settings: Settings = None
         self._error: Exception | None = None
         self._changed = anyio.Event()
 
@@ -68,12 +71,29 @@ class WardenKeeper:
                 await anyio.sleep(pause_s)
                 pause_s = min(2 * pause_s, MOST_PAUSE_S)
 
+    @property
+    def settings(self) -> Settings:
+        """What the system kept for the warden when it was new; its forks begin with the same."""
+        return self._settings
+
+    async def drop_if_changed(self) -> None:
+        """End a warden whose settings a program has changed: all later ones would begin with them.
+
+        Every program of it ends too, so this is asked right after each run, before the next one has
+        begun.
+        """
+        warden = self._warden
+        if warden is not None and warden.alive and read_settings(warden.pid) != self._settings:
+            warden.give_up()
+            await warden.wait_closed()
+
     async def current(self) -> Warden:
-        """Return a warden that is alive, as soon as there is one.
+        """Return a warden that is alive and as it was, as soon as there is one.
 
         Raises:
             GuardError: the attempt that is waited for has failed.
         """
+        await self.drop_if_changed()
         while self._warden is None or not self._warden.alive:
             await self._changed.wait()
             if self._error is not None:
@@ -84,5 +104,6 @@ class WardenKeeper:
 
     def _set(self, warden: Warden | None, error: Exception | None) -> None:
         self._warden, self._error = warden, error
+        self._settings = None if warden is None else read_settings(warden.pid)
         changed, self._changed = self._changed, anyio.Event()
         changed.set()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
+from contextlib import suppress
 from typing import final
 
 import anyio
@@ -19,11 +21,12 @@ class RunDirectories:
     Mode 0700 throughout. `path` is the folder; a guard removes it when the host dies.
     """
 
-    __slots__ = ("_next", "path")
+    __slots__ = ("_identity", "_next", "_paths", "path")
 
     def __init__(self) -> None:
-        self.path = tempfile.mkdtemp(prefix=f"code-runtime-{os.getpid()}-")
+        self._paths: list[str] = []
         self._next = 0
+        self._open_folder()
 
     def create(self) -> str:
         """Make the directory of a run.
@@ -32,14 +35,18 @@ class RunDirectories:
             OSError: the temporary folder is full or gone.
         """
         self._next += 1
+        if _identity_of(self.path) != self._identity:
+            # A program has removed or replaced the folder, which it may, having the rights of the
+            # user. What is there now is not to be trusted.
+            self._open_folder()
         directory = os.path.join(self.path, f"run-{self._next}")
-        try:
-            os.mkdir(directory, 0o700)
-        except FileNotFoundError:
-            # A program has deleted the folder, which it may, having the rights of the user.
-            os.mkdir(self.path, 0o700)
-            os.mkdir(directory, 0o700)
+        os.mkdir(directory, 0o700)
         return directory
+
+    def _open_folder(self) -> None:
+        self.path = tempfile.mkdtemp(prefix=f"code-runtime-{os.getpid()}-")
+        self._identity = _identity_of(self.path)
+        self._paths.append(self.path)
 
     async def remove(self, directory: str) -> None:
         """Remove the directory of a run with all that the program left in it.
@@ -57,4 +64,21 @@ class RunDirectories:
     async def aclose(self) -> None:
         """Remove the folder."""
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(remove_tree, self.path)
+            for path in self._paths:
+                await anyio.to_thread.run_sync(_remove, path)
+
+
+def _identity_of(path: str) -> tuple[int, int, int] | None:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, stat.S_IFMT(status.st_mode)
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        remove_tree(path)
+    else:
+        with suppress(OSError):
+            os.unlink(path)
