@@ -27,7 +27,7 @@ from code_runtime._execution._pool import HostBootError
 from code_runtime._execution._settings import Settings, read_settings
 from code_runtime._execution._wardens import WardenKeeper
 from code_runtime._execution._workspace import RunDirectories
-from code_runtime._guarded import ExitStatus, GuardedProcess, GuardError, ProgramStartError
+from code_runtime._guarded import ExitStatus, GuardedProcess, GuardError, ProgramStartError, Warden
 from code_runtime._lossless import encode, string_cost
 
 from ._config import PythonConfig
@@ -96,6 +96,7 @@ class ProgramProcess:
         self._channel: StreamChannel[bytes] | None = None
         self._large_line = b""
         self._settings: Settings = None
+        self._warden: Warden | None = None
         self._stdout: OutputPipe | None = None
         self._stderr: OutputPipe | None = None
         self._session: PythonSession | None = None
@@ -201,6 +202,8 @@ class ProgramProcess:
         """
         self._session = session
         self.retire("the process has served its run")
+        if self._warden is not None and not self._warden.alive:
+            raise BrokenPipeError("the process ends with its zygote")
         if self._forks and read_settings(self.process.pid) != self._settings:
             # Another program of the same user has changed it while it waited.
             raise BrokenPipeError("the process is not as it was forked")
@@ -265,7 +268,7 @@ class ProgramProcess:
             try:
                 self._directory = self._directories.create()
                 control, stdout, stderr = self._open_descriptors(theirs)
-                warden = await self._wardens.current()
+                warden = self._warden = await self._wardens.current()
                 env = {"TMPDIR": self._directory}
                 if self._forks:
                     self._settings = self._wardens.settings
