@@ -11,6 +11,8 @@ import os
 import sys
 from typing import TypeAlias
 
+_LIMIT_COUNT = 16  # of Linux, from RLIMIT_CPU to RLIMIT_RTTIME
+
 Settings: TypeAlias = "tuple[object, ...] | None"
 """A reading that can be compared; None where there is nothing to read."""
 
@@ -27,7 +29,7 @@ def read_settings(pid: int) -> Settings:
     try:
         limits = tuple(
             resource.prlimit(pid, number)
-            for number in range(resource.RLIM_NLIMITS if hasattr(resource, "RLIM_NLIMITS") else 16)
+            for number in range(_LIMIT_COUNT)
             if number != resource.RLIMIT_CORE
         )
         return (
