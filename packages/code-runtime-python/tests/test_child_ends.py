@@ -193,7 +193,8 @@ return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 def test_fork_in_a_thread_while_another_prints() -> None:
     """A lock that some thread holds at the fork does not block the copy."""
     program = """
-import os, sys, threading
+import os, sys, threading, warnings
+warnings.simplefilter("ignore")  # from 3.12 on a fork beside threads is warned about
 stop = False
 def chatter():
     while not stop: sys.stdout.write("x" * 500 + "\\n")
