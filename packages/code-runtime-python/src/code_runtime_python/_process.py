@@ -22,7 +22,7 @@ import anyio.to_thread
 from code_runtime._execution._calls import collector_off
 from code_runtime._execution._channel import StreamChannel
 from code_runtime._execution._journal import MAX_PREVIEW_BYTES
-from code_runtime._execution._output import OutputPipe
+from code_runtime._execution._output import OutputPipe, open_output
 from code_runtime._execution._pool import HostBootError
 from code_runtime._execution._settings import Settings, read_settings
 from code_runtime._execution._wardens import WardenKeeper
@@ -302,13 +302,9 @@ class ProgramProcess:
         ours, control = socket.socketpair()
         theirs.callback(control.close)
         self._channel = StreamChannel(ours, LineReader().push)
-        out_read, out_write = os.pipe()
-        theirs.callback(os.close, out_write)
-        self._stdout = OutputPipe(out_read, self._admit, self._room_bytes)
-        err_read, err_write = os.pipe()
-        theirs.callback(os.close, err_write)
-        self._stderr = OutputPipe(err_read, self._admit, self._room_bytes)
-        return control.fileno(), out_write, err_write
+        self._stdout, out = open_output(theirs, self._admit, self._room_bytes)
+        self._stderr, err = open_output(theirs, self._admit, self._room_bytes)
+        return control.fileno(), out, err
 
     async def _read_channel(self) -> None:
         try:

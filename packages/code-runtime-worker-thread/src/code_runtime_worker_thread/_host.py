@@ -22,7 +22,7 @@ import anyio
 import anyio.abc
 
 from code_runtime._execution._channel import StreamChannel
-from code_runtime._execution._output import OutputPipe
+from code_runtime._execution._output import OutputPipe, open_output
 from code_runtime._execution._pool import HostBootError
 from code_runtime._execution._sender import PacedSender
 from code_runtime._execution._wardens import WardenKeeper
@@ -340,16 +340,9 @@ class NodeHost:
         ours, control = socket.socketpair()
         theirs.callback(control.close)
         self._control = StreamChannel(ours, FrameReader().feed)
-        pipes = []
-        for _ in range(2):
-            read, write = os.pipe()
-            theirs.callback(os.close, write)
-            pipes.append((read, write))
-            if len(pipes) == 1:
-                self._stdout = OutputPipe(read, self._admit, self._room_bytes)
-            else:
-                self._stderr = OutputPipe(read, self._stderr_filter.feed, self._room_bytes)
-        return control.fileno(), pipes[0][1], pipes[1][1]
+        self._stdout, out = open_output(theirs, self._admit, self._room_bytes)
+        self._stderr, err = open_output(theirs, self._stderr_filter.feed, self._room_bytes)
+        return control.fileno(), out, err
 
     async def _send_control(self, kind: int, *fields: int | bool | bytes) -> None:
         if self._control is None:

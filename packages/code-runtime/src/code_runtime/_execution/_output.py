@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Final, final
 
 import anyio
@@ -84,3 +85,21 @@ class OutputPipe:
         self._held += rest
         if len(self._held) > self._max_held_bytes():
             self.flush()
+
+
+def open_output(
+    theirs: ExitStack, admit: Callable[[str], None], max_held_bytes: Callable[[], int]
+) -> tuple[OutputPipe, int]:
+    """Open a pipe for a process: our end, and the descriptor that the process gets.
+
+    Args:
+        theirs: Closes the descriptor of the process once that has started.
+        admit: See `OutputPipe`.
+        max_held_bytes: See `OutputPipe`.
+
+    Raises:
+        OSError: no descriptor is free.
+    """
+    read, write = os.pipe()
+    theirs.callback(os.close, write)
+    return OutputPipe(read, admit, max_held_bytes), write
