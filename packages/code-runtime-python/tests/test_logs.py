@@ -257,12 +257,19 @@ async def test_child_and_host_cut_off_at_the_same_entry(provider: Provider) -> N
         "print('x' * 60)": ["x" * 60],
         "print('x' * 61)": [log_marker(64)],
         "for _ in range(10_000): print()": [""] * 21 + [log_marker(64)],
-        "print('a' * 20)\nprint('b' * 60)\nos.write(1, b'late\\n')": ["a" * 20, log_marker(64)],
+        # The call makes sure that the host has seen both lines before the native one.
+        "print('a' * 20)\nprint('b' * 60)\nawait tools.seen(None)\nos.write(1, b'late\\n')": [
+            "a" * 20,
+            log_marker(64),
+        ],
         "for c in 'abcdefghijklmnop': print(c, end='', flush=True)": ["abcdefghijklmnop"],
     }
     async with provider(max_log_bytes=64) as runtime:
         for program, logs in programs.items():
-            result = await runtime.run(build_request(f"import os\n{program}\nreturn 'value'"))
+            request = build_request(
+                f"import os\n{program}\nreturn 'value'", {"seen": lambda _: None}
+            )
+            result = await runtime.run(request)
             assert (result.logs, result.value) == (logs, "value")
             assert result.logs_truncated is (logs[-1] == log_marker(64))
 
