@@ -56,7 +56,7 @@ class Wire:
     @property
     def backlog(self) -> int:
         """What is encoded and not yet taken by the kernel."""
-        return len(self.sender._tail)
+        return self.sender.backlog_bytes
 
     async def read(self, handle: Callable[[bytes], None]) -> None:
         """Read slowly: 64 KiB, then let everyone else have a turn."""
@@ -165,8 +165,9 @@ async def test_a_peer_that_is_gone_ends_the_wait(anyio_backend: str) -> None:
             await anyio.lowlevel.checkpoint()
         wire.theirs.close()
         with anyio.fail_after(5):
-            while wire.desk._in_flight:
+            while wire.desk.in_flight_count:
                 await anyio.lowlevel.checkpoint()
+        wire.desk.close()
     wire.close()
 
 
@@ -186,6 +187,7 @@ async def test_replies_through_a_full_pipe_keep_their_order(anyio_backend: str) 
             wire.desk.accept(call_id, "tools", "echo", call_id, 10)
             if wire.desk.saturated:
                 await wire.desk.wait_for_room()
+        wire.desk.flush()
         with anyio.fail_after(20):
             await complete.wait()
         task_group.cancel_scope.cancel()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+from collections.abc import Awaitable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +20,10 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from code_runtime._execution._calls import collector_off
+from code_runtime._execution._answers import collector_off
 from code_runtime._execution._channel import StreamChannel
 from code_runtime._execution._journal import MAX_PREVIEW_BYTES
+from code_runtime._execution._outlast import outlast
 from code_runtime._execution._output import OutputPipe, open_output
 from code_runtime._execution._pool import HostBootError
 from code_runtime._execution._settings import Settings, read_settings
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
 CHILD_FOLDER: Final = Path(__file__).parent / "_child"
 # After `done` a program gets this long to leave by itself: the child bounds its own part.
 EXIT_WINDOW_S: Final = 1.0
-READERS_TIMEOUT_S: Final = 1.0
 # A process without open descriptors, or without a session, gets this long to end by itself.
 CLOSED_TIMEOUT_S: Final = 2.0
 # 8 KiB keep the loop for 25 ms at worst, when they are nothing but brackets; what is longer is
@@ -95,6 +96,7 @@ class ProgramProcess:
         self._process: GuardedProcess | None = None
         self._channel: StreamChannel[bytes] | None = None
         self._large_line = b""
+        self._handled_count = 0
         self._settings: Settings = None
         self._warden: Warden | None = None
         self._stdout: OutputPipe | None = None
@@ -238,8 +240,7 @@ class ProgramProcess:
         if self.process.exit_status is not None:
             self.died_by_itself = True
         await self.process.kill()
-        with anyio.move_on_after(READERS_TIMEOUT_S):
-            await self._readers_done.wait()
+        await outlast(self._readers_done.wait, lambda: self._handled_count)
         for pipe in (self._stdout, self._stderr):
             if pipe is not None:
                 pipe.flush()  # only if a process that is not of this run holds the other end
@@ -293,7 +294,9 @@ class ProgramProcess:
                 reason = f"Python cannot be started: {os.strerror(error.errno)}"
                 raise HostBootError(reason) from error
             except GuardError as error:
-                raise HostBootError(str(error)) from error
+                # Likewise: what was asked for is named by its path.
+                reason = f"Cannot start a process: {error.seen}, expected {error.expected}"
+                raise HostBootError(reason) from error
             except OSError as error:
                 raise HostBootError(error.strerror or str(error)) from error
 
@@ -308,7 +311,7 @@ class ProgramProcess:
 
     async def _read_channel(self) -> None:
         try:
-            await self.channel.read(self._on_line, self._pause)
+            await self.channel.read(self._on_line, self._pause, self._flush)
         except LineTooLongError as error:
             self.retire(str(error))
             if self._session is not None:
@@ -320,6 +323,7 @@ class ProgramProcess:
             self._session.on_closed()
 
     def _on_line(self, line: bytes) -> None:
+        self._handled_count += 1
         if self._session is not None and self._session.refuses(line):
             return
         if len(line) > PARSE_INLINE_BYTES:
@@ -327,21 +331,37 @@ class ProgramProcess:
         else:
             self._hand_over(parse_child_frame(line), len(line))
 
-    async def _pause(self) -> None:
+    def _pause(self) -> Awaitable[None] | None:
         if self._large_line:
             line, self._large_line = self._large_line, b""
-            # Hostile brackets or numbers may take it seconds: nobody waits for a run that is over.
-            large = await anyio.to_thread.run_sync(_parse_large, line, abandon_on_cancel=True)
-            if large is not None and self._session is not None:
-                self._session.on_message(large.message, len(line), large)
+            return self._handle_large(line)
+        return self._wait_for_room()
+
+    async def _handle_large(self, line: bytes) -> None:
+        # Hostile brackets or numbers may take it seconds: nobody waits for a run that is over.
+        large = await anyio.to_thread.run_sync(_parse_large, line, abandon_on_cancel=True)
+        if large is not None and self._session is not None:
+            self._session.on_message(large.message, len(line), large)
+        room = self._wait_for_room()
+        if room is not None:
+            self._flush()
+            await room
+
+    def _wait_for_room(self) -> Awaitable[None] | None:
         if self._session is not None and self._session.saturated:
-            await self._session.wait_for_room()
+            return self._session.wait_for_room()
+        return None
+
+    def _flush(self) -> None:
+        if self._session is not None:
+            self._session.flush()
 
     def _hand_over(self, message: ChildMessage | None, size_bytes: int) -> None:
         if message is not None and self._session is not None:
             self._session.on_message(message, size_bytes)
 
     def _admit(self, line: str) -> None:
+        self._handled_count += 1
         if self._session is not None:
             self._session.on_output(line)
 

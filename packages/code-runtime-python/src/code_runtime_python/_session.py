@@ -120,6 +120,10 @@ class PythonSession:
         """Return when frames may be read again."""
         await self._desk.wait_for_room()
 
+    def flush(self) -> None:
+        """Send the answers to the calls that have been read."""
+        self._desk.flush()
+
     async def start(self) -> None:
         """Send the limits and the names; the program follows when the child has applied them."""
         config = self._config

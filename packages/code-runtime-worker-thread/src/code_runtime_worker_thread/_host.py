@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
@@ -22,6 +22,7 @@ import anyio
 import anyio.abc
 
 from code_runtime._execution._channel import StreamChannel
+from code_runtime._execution._outlast import outlast
 from code_runtime._execution._output import OutputPipe, open_output
 from code_runtime._execution._pool import HostBootError
 from code_runtime._execution._sender import PacedSender
@@ -45,8 +46,6 @@ BOOT_TIMEOUT_S: Final = 60
 WORKER_TIMEOUT_S: Final = 10
 # After a clean end the worker only has to be torn down; one that is stuck in native code is killed.
 FINISH_TIMEOUT_S: Final = 0.5
-# A killed process leaves its sockets at once; a reader that still waits is cut off.
-READERS_TIMEOUT_S: Final = 1.0
 # What is known of an end arrives on three ways (control socket, worker's socket, guard); a verdict
 # waits this long for all of them.
 LOSS_TIMEOUT_S: Final = 0.5
@@ -99,6 +98,7 @@ class NodeHost:
         self.died_by_itself = False
         self.fatal_text: str | None = None
         self.run_count = 0
+        self._handled_count = 0
 
     @property
     def retired(self) -> str | None:
@@ -269,10 +269,7 @@ class NodeHost:
         if self.process.exit_status is not None:
             self.died_by_itself = True
         await self.process.kill()
-        with anyio.move_on_after(READERS_TIMEOUT_S):
-            await self._readers_done.wait()
-            if self._worker.is_connected:
-                await self._worker.closed.wait()
+        await outlast(self._wait_read, lambda: self._handled_count)
         if self._task_group is not None:
             self._task_group.cancel_scope.cancel()
         status = await self.process.wait_exit()
@@ -281,6 +278,11 @@ class NodeHost:
         self.fatal_text = self.fatal_text or fatal_text
         await self._drop_directory()
         return status
+
+    async def _wait_read(self) -> None:
+        await self._readers_done.wait()
+        if self._worker.is_connected:
+            await self._worker.closed.wait()
 
     async def shut_down(self) -> None:
         """Kill the process and wait until `serve` has released everything; idempotent."""
@@ -331,7 +333,9 @@ class NodeHost:
                 reason = f"Node cannot be started: {os.strerror(error.errno)}"
                 raise HostBootError(reason) from error
             except GuardError as error:
-                raise HostBootError(str(error)) from error
+                # Likewise: what was asked for is named by its path.
+                reason = f"Cannot start a process: {error.seen}, expected {error.expected}"
+                raise HostBootError(reason) from error
             except OSError as error:
                 raise HostBootError(error.strerror or str(error)) from error
 
@@ -366,7 +370,7 @@ class NodeHost:
 
     async def _read_worker(self, worker: Worker) -> None:
         try:
-            await worker.channel.read(self._on_worker, self._pause)
+            await worker.channel.read(self._on_worker, self._pause, self._flush)
         except ProtocolError as error:
             self._fail(str(error))
         worker.closed.set()
@@ -384,9 +388,14 @@ class NodeHost:
             await self._worker.closed.wait()
         session.on_lost("the worker ended")
 
-    async def _pause(self) -> None:
+    def _pause(self) -> Awaitable[None] | None:
         if self._session is not None and self._session.saturated:
-            await self._session.wait_for_room()
+            return self._session.wait_for_room()
+        return None
+
+    def _flush(self) -> None:
+        if self._session is not None:
+            self._session.flush()
 
     def _on_control(self, message: Message) -> None:
         kind, fields = message
@@ -420,6 +429,7 @@ class NodeHost:
             self._fail(f"frame {frames.FRAMES[kind].name} came out of place")
 
     def _on_worker(self, message: Message) -> None:
+        self._handled_count += 1
         if not self._worker.ready.is_set():
             if not self._worker.greet(message):
                 self._fail("the worker did not begin with its handshake")
@@ -437,6 +447,7 @@ class NodeHost:
             self._booting.cancel()
 
     def _admit(self, line: str) -> None:
+        self._handled_count += 1
         if self._session is not None:
             self._session.on_output(line)
 

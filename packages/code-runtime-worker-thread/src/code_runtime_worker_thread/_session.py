@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 import anyio.to_thread
 
-from code_runtime._execution._calls import INLINE_BYTES, CallDesk
+from code_runtime._execution._answers import INLINE_BYTES
+from code_runtime._execution._calls import CallDesk
 from code_runtime._execution._cputime import cpu_time_s
 from code_runtime._execution._journal import Journal
 from code_runtime._execution._logs import LogBook, LogObserver
@@ -121,6 +123,10 @@ class RunSession:
         """Return when frames may be read again."""
         await self._desk.wait_for_room()
 
+    def flush(self) -> None:
+        """Send the answers to the calls that have been read."""
+        self._desk.flush()
+
     async def start(self) -> None:
         """Send the program to the host."""
         try:
@@ -136,6 +142,8 @@ class RunSession:
         answer_s = ANSWER_S + len(self._program) / 1_048_576
         while True:
             await anyio.sleep(SILENCE_S)
+            # A loop that stood still has reports to read, and its clock has gone on: readers first.
+            await anyio.lowlevel.checkpoint()
             silent_s = time.monotonic() - self._busy_seen_s
             if not self.has_run:
                 if silent_s > answer_s:
@@ -360,7 +368,9 @@ def _explain(lost: Lost, status: ExitStatus | None, host: NodeHost) -> tuple[Fai
         return "exception", lost.error
     if lost.exit_code is not None:
         return "worker-exit", f"worker exited with code {lost.exit_code} before completing"
-    if status is not None and host.died_by_itself:
+    if status is None or status.reason == "guard-lost":
+        return "worker-exit", "the Node process was killed: its guard is gone"
+    if host.died_by_itself:
         return "worker-exit", f"the Node process {describe_exit(status)} before completing"
     return "worker-exit", f"the Node process was killed: {lost.reason}"
 

@@ -24,6 +24,7 @@ from .lossless import LosslessJsonError, encode
 from .wire import MAX_FRAME_BYTES, Namespace
 
 _MAX_LISTED = 12  # members that an error names
+_POSTED_BYTES = 32_768  # of calls that wait for the end of the turn
 _MAX_SHOWN = 34  # characters of a name inside a type's name, which lossless.py cuts at 60
 
 
@@ -126,6 +127,9 @@ class Calls:
         self._channel = channel
         self._loop = loop
         self._next_id = 0
+        self._posted: list[bytes] = []  # frames that go out with others
+        self._posted_bytes = 0
+        self._in_turn = False  # whether the loop has sent a call since it last looked at the socket
         self._waiting: dict[int, tuple[Future[Any], AbstractEventLoop, Member]] = {}
 
     def start(self, member: Member, value: object) -> Future[Any]:
@@ -148,8 +152,31 @@ class Calls:
             call_id = self._next_id
             self._next_id = call_id + 1
             self._waiting[call_id] = (future, loop, member)
-            channel.send(b'{"type":"call","id":%d' % call_id, member.head, text, b"}\n")
+            frame = b'{"type":"call","id":%d%b%b}\n' % (call_id, member.head, text)
+            self._posted.append(frame)
+            self._posted_bytes += len(frame)
+            # The first call of a turn goes at once, further ones together at its end: each write
+            # costs as much as making two frames.
+            if loop is not self._loop or not self._in_turn or self._posted_bytes > _POSTED_BYTES:
+                self.flush()
+        if loop is self._loop and not self._in_turn:
+            self._in_turn = True
+            loop.call_soon(self._end_turn)
         return future
+
+    def flush(self) -> None:
+        """Send the calls that wait for others."""
+        with self._channel.lock:
+            if self._posted:
+                self._channel.send(*self._posted)
+                # Sent twice, if a signal handler raises here, they do no harm: the host takes the
+                # next id only. Lost, they would.
+                self._posted.clear()
+                self._posted_bytes = 0
+
+    def _end_turn(self) -> None:
+        self._in_turn = False
+        self.flush()
 
     def receive(self) -> None:
         """Read what has arrived; the loop calls this when there is something."""

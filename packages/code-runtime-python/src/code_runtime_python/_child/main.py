@@ -101,6 +101,7 @@ class _Run:
     def __init__(self, channel: Channel, loop: asyncio.AbstractEventLoop) -> None:
         self._channel = channel
         self._loop = loop
+        self._calls = Calls(channel, loop)
         self._source = ""
         self._members: list[Member] = []
         self._cpu_seconds = 0
@@ -113,23 +114,22 @@ class _Run:
 
     def serve(self) -> NoReturn:
         """Go through the whole life of the child."""
-        calls = Calls(self._channel, self._loop)
         shield.apply()
         warm_up(self._channel, self._loop)
         # Only now: the loop of the warm-up would take a boot frame that is there for a reply.
-        self._connect(calls)
+        self._connect()
         if sys.platform == "linux":
             set_traceable(False)
         boot = read_boot(_line(self._channel))
         if sys.platform == "linux":
             set_traceable(True)
-        module = self._prepare(boot, calls)
+        module = self._prepare(boot)
         self._channel.send(encode_boot_ack())
         self._source = read_run(_line(self._channel))["program"]
         self._execute(module)
         leave(self._channel, self._loop, self._flush_native, self._exit_code)
 
-    def _prepare(self, boot: Boot, calls: Calls) -> ModuleType:
+    def _prepare(self, boot: Boot) -> ModuleType:
         """Apply limits and build namespaces."""
         self._output.ledger = LogLedger(boot["maxLogBytes"])
         self._max_value_bytes = boot["maxValueBytes"]
@@ -140,13 +140,13 @@ class _Run:
             text = str(error) if limited else f"Cannot set the limits of the program: {error}"
             self._send_failure("exception", text)
             _exit(1)
-        scope, self._members = build_namespaces(calls, boot["namespaces"])
+        scope, self._members = build_namespaces(self._calls, boot["namespaces"])
         self._replace_streams()
         return fresh_main(scope)
 
-    def _connect(self, calls: Calls) -> None:
+    def _connect(self) -> None:
         """Let the loop read replies, once it runs the program."""
-        loop, channel = self._loop, self._channel
+        loop, channel, calls = self._loop, self._channel, self._calls
         fd = channel.fd
         loop.add_reader(fd, calls.receive)
         channel.on_input = lambda: loop.call_soon_threadsafe(calls.deliver)
@@ -247,9 +247,10 @@ class _Run:
         self._channel.send(encode_done_error(kind, fit_message(message, limit)), last=True)
 
     def _settle(self) -> None:
-        """Send what was printed, and enforce the budget of CPU time, before the outcome."""
+        """Send what was called and printed, and enforce the CPU budget, before the outcome."""
         self._reserve = None
         _set_recursion_limit(_RECURSION_LIMIT)
+        self._calls.flush()
         self._flush_wrapped()
         for stream in self._streams:
             stream.buffer.finish()

@@ -8,11 +8,10 @@ program down and not the host.
 
 from __future__ import annotations
 
-import gc
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol, final
 
@@ -20,30 +19,28 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from code_runtime._lossless import JsonValue, LosslessJsonError, decode, encode, measure
+from code_runtime._lossless import JsonValue, LosslessJsonError, decode, encode
 from code_runtime._vocabulary import BindingFunction, CallOutcome, CodeBindingNamespace
 
+from ._answers import (
+    INLINE_BYTES,
+    LOSSY_ARGUMENT,
+    decode_large,
+    encode_result,
+    is_small,
+    render_rejection,
+)
 from ._journal import CallRecord, Journal
+from ._runners import JobRunners
 from ._sender import PacedSender
 
 MAX_CALLS_IN_FLIGHT: Final = 1_024
 MAX_HELD_BYTES: Final = 8 * 1_048_576
 # What a call takes in memory beside its argument: a flood of empty ones is bounded too.
 CALL_BYTES: Final = 256
-# A message that no reader needs: longer ones are cut.
-MAX_REJECTION_CHARS: Final = 1_048_576
-# Values above this are encoded and decoded in a thread: 8 KiB of brackets keep the loop for 20 ms,
-# ordinary ones for less than one.
-INLINE_BYTES: Final = 8_192
-# What fits into one frame of any provider with all that is around it.
-MAX_RESULT_BYTES: Final = 268_435_456 - 65_536
-
-LOSSY_ARGUMENT: Final = "Binding arguments must be lossless JSON"
-LOSSY_RESULT: Final = "Binding resolution must be lossless JSON"
-UNRENDERABLE_REJECTION: Final = "<unrenderable binding error>"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Call:
     """A call that is answered or waits: its argument as text, or else as a value."""
 
@@ -52,6 +49,9 @@ class _Call:
     size_bytes: int
     text: bytes | None = None
     value: JsonValue = None
+    # What a task has to wait for: what the function has returned, else work of the desk's own.
+    result: Awaitable[object] | None = None
+    work: Coroutine[object, object, None] | None = None
 
     @property
     def held_bytes(self) -> int:
@@ -69,12 +69,11 @@ class ReplyEncoder(Protocol):
 
 @final
 class CallDesk:
-    """Takes calls as they are read and answers them.
+    """Takes calls as they are read and answers them; `flush` sends the answers.
 
     Args:
         task_group: Owns the tasks of the calls; it outlives the run, because a function may ignore
-            its
-            cancellation.
+            its cancellation.
         sender: Writes the replies.
         encode_reply: Makes a reply frame.
         journal: Keeps the record of the calls.
@@ -88,12 +87,13 @@ class CallDesk:
         "_changed",
         "_closed",
         "_encode_reply",
+        "_flush_scope",
         "_functions",
         "_held_bytes",
-        "_in_flight",
         "_journal",
         "_next_id",
         "_on_fault",
+        "_runners",
         "_sender",
         "_task_group",
         "_waiting",
@@ -121,13 +121,21 @@ class CallDesk:
             for namespace in namespaces
             for member, function in namespace.functions.items()
         }
-        self._in_flight: dict[anyio.CancelScope, CallRecord] = {}
+        self._runners: JobRunners[_Call] = JobRunners(
+            task_group, self._run_call, self.flush, self._on_call_end
+        )
+        self._flush_scope: anyio.CancelScope | None = None
         self._held_bytes = 0
         self._waiting: deque[_Call] = deque()
         self._next_id = first_id
         self._allows_gaps = allows_gaps
         self._closed = False
-        self._changed = anyio.Event()
+        self._changed: anyio.Event | None = None
+
+    @property
+    def in_flight_count(self) -> int:
+        """Calls that have begun and are not answered."""
+        return len(self._runners)
 
     @property
     def saturated(self) -> bool:
@@ -137,7 +145,7 @@ class CallDesk:
     async def wait_for_room(self) -> None:
         """Return when another call may be read, or when the run is over."""
         while self.saturated:
-            await self._changed.wait()
+            await self._wait_for_change()
 
     def accept_text(self, call_id: int, namespace: str, member: str, argument: bytes) -> None:
         """Start one call whose argument is still JSON text; see `accept`."""
@@ -171,14 +179,27 @@ class CallDesk:
             record = self._journal.begin(namespace, member, argument)
             self._enter(_Call(call_id, record, size_bytes, value=value))
 
+    def flush(self) -> None:
+        """Send the answers that are ready: all that was read at a time has been accepted."""
+        try:
+            self._sender.push()
+        except OSError:
+            return  # the peer is gone; its exit decides the run
+        if self._sender.needs_flush and self._flush_scope is None and not self._closed:
+            self._flush_scope = anyio.CancelScope()
+            self._task_group.start_soon(self._flush_slowly, self._flush_scope)
+
     def close(self) -> None:
         """Accept nothing more and cancel what is in flight: the run is over."""
         self._closed = True
         for call in self._waiting:
             self._journal.end(call.record, "cancelled")
         self._waiting.clear()
-        for scope in list(self._in_flight):
-            scope.cancel()
+        for call in self._runners.close():
+            self._journal.end(call.record, "cancelled")
+            _discard(call)
+        if self._flush_scope is not None:
+            self._flush_scope.cancel()
         self._tell_change()
 
     async def wait_closed(self, grace_s: float) -> None:
@@ -187,10 +208,10 @@ class CallDesk:
         What still runs then is journalled as abandoned; its task stays in the task group.
         """
         with anyio.move_on_after(grace_s):
-            while self._in_flight:
-                await self._changed.wait()
-        for record in self._in_flight.values():
-            self._journal.end(record, "abandoned")
+            while self._runners:
+                await self._wait_for_change()
+        for call in self._runners:
+            self._journal.end(call.record, "abandoned")
 
     def _claim(self, call_id: int) -> bool:
         is_next = call_id == self._next_id or (self._allows_gaps and call_id > self._next_id)
@@ -200,7 +221,7 @@ class CallDesk:
         return True
 
     def _enter(self, call: _Call) -> None:
-        if len(self._in_flight) < MAX_CALLS_IN_FLIGHT:
+        if len(self._runners) < MAX_CALLS_IN_FLIGHT:
             self._start(call)
         else:
             self._waiting.append(call)
@@ -214,7 +235,7 @@ class CallDesk:
         elif call.text is None:
             self._call(call, function, call.value)
         elif len(call.text) > INLINE_BYTES:
-            self._spawn(call, self._decode_and_call(call, function, call.text))
+            self._work(call, self._decode_and_call(call, function, call.text))
         else:
             try:
                 value = decode(call.text)
@@ -234,11 +255,99 @@ class CallDesk:
             self._on_fault(error)
         else:
             if inspect.isawaitable(result):
-                self._spawn(call, self._settle(call, result))
+                call.result = result
+                self._hand_over(call)
             elif is_small(result):
                 self._answer(call, *encode_result(result))
             else:
-                self._spawn(call, self._settle(call, _ready(result)))
+                self._work(call, self._send_value(call, result))
+
+    def _answer(self, call: _Call, outcome: CallOutcome, payload: bytes) -> None:
+        if not self._sender.is_free:
+            self._work(call, self._send(call, outcome, payload))
+            return
+        with suppress(OSError):  # the peer is gone; its exit decides the run
+            self._post(call, outcome, payload)
+
+    def _work(self, call: _Call, work: Coroutine[object, object, None]) -> None:
+        call.work = work
+        self._hand_over(call)
+
+    def _hand_over(self, call: _Call) -> None:
+        self._held_bytes += call.held_bytes
+        self._runners.add(call)
+
+    # What runs in the tasks
+
+    async def _run_call(self, call: _Call) -> bool:
+        try:
+            if call.result is not None:
+                return await self._settle(call, call.result)
+            assert call.work is not None
+            await call.work
+        except OSError:
+            pass  # the peer is gone; its exit decides the run
+        except Exception as error:
+            # A fault of our own ends this run, not the task group of all.
+            self._on_fault(error)
+        return True
+
+    async def _settle(self, call: _Call, result: Awaitable[object]) -> bool:
+        """Wait for what a function has returned; return whether the task is as it was before."""
+        is_fit = True
+        try:
+            value = await result
+        except anyio.get_cancelled_exc_class() as error:
+            # Raised by the function itself unless the run is over: a task that it awaited may have
+            # been cancelled.
+            if self._closed:
+                raise
+            is_fit, payload = False, encode(render_rejection(error))
+        except Exception as error:
+            if self._closed:
+                return False
+            payload = encode(render_rejection(error))
+        except BaseException as error:
+            self._on_fault(error)
+            return False
+        else:
+            if self._closed:
+                return False
+            if self._sender.is_free and is_small(value):
+                self._post(call, *encode_result(value))
+            else:
+                await self._send_value(call, value)
+            return True
+        if self._sender.is_free:
+            self._post(call, "error", payload)
+        else:
+            await self._send(call, "error", payload)
+        return is_fit
+
+    def _post(self, call: _Call, outcome: CallOutcome, payload: bytes) -> None:
+        self._sender.post(self._encode_reply(call.id, outcome == "ok", payload))
+        self._journal.end(call.record, outcome, payload)
+
+    async def _send_value(self, call: _Call, value: object) -> None:
+        """Encode a value when it is its turn, and send it."""
+
+        async def frame() -> bytes:
+            if is_small(value):
+                outcome, payload = encode_result(value)
+            else:
+                outcome, payload = await anyio.to_thread.run_sync(encode_result, value)
+            self._journal.end(call.record, outcome, payload)
+            return self._encode_reply(call.id, outcome == "ok", payload)
+
+        await self._sender.send(frame)
+
+    async def _send(self, call: _Call, outcome: CallOutcome, payload: bytes) -> None:
+        self._journal.end(call.record, outcome, payload)
+
+        async def frame() -> bytes:
+            return self._encode_reply(call.id, outcome == "ok", payload)
+
+        await self._sender.send(frame)
 
     async def _decode_and_call(
         self, call: _Call, function: BindingFunction, argument: bytes
@@ -248,144 +357,43 @@ class CallDesk:
         except LosslessJsonError:
             self._answer(call, "refused", encode(LOSSY_ARGUMENT))
         else:
-            self._call(call, function, value)
+            if not self._closed:
+                self._call(call, function, value)
 
-    async def _settle(self, call: _Call, work: Awaitable[object]) -> None:
-        cancelled = anyio.get_cancelled_exc_class()
-        try:
-            value = await work
-        except cancelled as error:
-            # Raised by the function itself unless the run is over: a task that it awaited may have
-            # been cancelled.
-            if self._closed:
-                raise
-            payload = encode(render_rejection(error))
-        except Exception as error:
-            if self._closed:
-                return
-            payload = encode(render_rejection(error))
-        except BaseException as error:
-            self._on_fault(error)
-            return
-        else:
-            await self._sender.send(lambda: self._reply_in_turn(call, value))
-            return
-        await self._reply(call, "error", payload)
+    async def _flush_slowly(self, scope: anyio.CancelScope) -> None:
+        with scope, suppress(OSError):  # the peer is gone; its exit decides the run
+            await self._sender.flush()
+        self._flush_scope = None
 
-    async def _reply_in_turn(self, call: _Call, value: object) -> bytes:
-        if is_small(value):
-            outcome, payload = encode_result(value)
-        else:
-            outcome, payload = await anyio.to_thread.run_sync(encode_result, value)
-        self._journal.end(call.record, outcome, payload)
-        return self._encode_reply(call.id, outcome == "ok", payload)
+    def _on_call_end(self, call: _Call) -> None:
+        if self._closed:
+            self._journal.end(call.record, "cancelled")
+        self._held_bytes -= call.held_bytes
+        while self._waiting and len(self._runners) < MAX_CALLS_IN_FLIGHT and not self._closed:
+            waiting = self._waiting.popleft()
+            self._held_bytes -= waiting.held_bytes
+            self._start(waiting)
+        self._tell_change()
 
-    def _answer(self, call: _Call, outcome: CallOutcome, payload: bytes) -> None:
-        try:
-            taken = self._sender.send_nowait(self._encode_reply(call.id, outcome == "ok", payload))
-        except OSError:
-            return  # the peer is gone; its exit decides the run
-        if not taken:
-            self._spawn(call, self._reply(call, outcome, payload))
-            return
-        self._journal.end(call.record, outcome, payload)
-        if self._sender.needs_flush:
-            self._spawn(call, self._sender.flush())
-
-    async def _reply(self, call: _Call, outcome: CallOutcome, payload: bytes) -> None:
-        self._journal.end(call.record, outcome, payload)
-
-        async def frame() -> bytes:
-            return self._encode_reply(call.id, outcome == "ok", payload)
-
-        await self._sender.send(frame)
-
-    def _spawn(self, call: _Call, work: Awaitable[None]) -> None:
-        scope = anyio.CancelScope()
-        self._in_flight[scope] = call.record
-        self._held_bytes += call.held_bytes
-        self._task_group.start_soon(self._track, scope, call, work)
-
-    async def _track(self, scope: anyio.CancelScope, call: _Call, work: Awaitable[None]) -> None:
-        try:
-            with scope:
-                await work
-        except OSError:
-            pass  # the peer is gone; its exit decides the run
-        except Exception as error:
-            # A fault of our own ends this run, not the task group of all.
-            self._on_fault(error)
-        finally:
-            if self._closed:
-                self._journal.end(call.record, "cancelled")
-            del self._in_flight[scope]
-            self._held_bytes -= call.held_bytes
-            self._start_waiting()
-            self._tell_change()
-
-    def _start_waiting(self) -> None:
-        while self._waiting and len(self._in_flight) < MAX_CALLS_IN_FLIGHT and not self._closed:
-            call = self._waiting.popleft()
-            self._held_bytes -= call.held_bytes
-            self._start(call)
+    async def _wait_for_change(self) -> None:
+        if self._changed is None:
+            self._changed = anyio.Event()
+        await self._changed.wait()
 
     def _tell_change(self) -> None:
-        changed, self._changed = self._changed, anyio.Event()
-        changed.set()
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
 
 
-@contextmanager
-def collector_off() -> Iterator[None]:
-    """Keep the collector of garbage from going over a large value while it is built."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
-def decode_large(text: bytes) -> JsonValue:
-    """Decode a large text; for a thread."""
-    with collector_off():
-        return decode(text)
-
-
-def render_rejection(error: BaseException) -> str:
-    """Return the message of what a binding raised, a placeholder when it does not render."""
-    try:
-        text = str(error)
-        text = text if type(text) is str else str.__str__(text)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:
-        return UNRENDERABLE_REJECTION
-    return text if len(text) <= MAX_REJECTION_CHARS else text[:MAX_REJECTION_CHARS] + "…"
-
-
-def is_small(value: object) -> bool:
-    """Return whether a value is cheap enough to encode on the event loop."""
-    if value is None or type(value) in (bool, int, float):
-        return True
-    if type(value) is str:
-        return len(value) <= INLINE_BYTES
-    try:
-        return measure(value, INLINE_BYTES) is not None
-    except LosslessJsonError:
-        return True  # refused at once by the encoder too
-
-
-def encode_result(value: object) -> tuple[CallOutcome, bytes]:
-    """Return the outcome of a call that returned `value`, and the payload of its reply."""
-    try:
-        text = encode(value)
-    except LosslessJsonError as error:
-        return "error", encode(f"{LOSSY_RESULT}: {error}")
-    if len(text) > MAX_RESULT_BYTES:
-        return "error", encode(f"Binding resolution is larger than {MAX_RESULT_BYTES} bytes")
-    return "ok", text
-
-
-async def _ready(value: object) -> object:
-    return value
+def _discard(call: _Call) -> None:
+    """Give up what nobody has begun to wait for."""
+    if call.work is not None:
+        call.work.close()
+    if inspect.iscoroutine(call.result):
+        call.result.close()
+    elif call.result is not None:
+        cancel = getattr(call.result, "cancel", None)  # a future, or a task of the function's own
+        if callable(cancel):
+            with suppress(Exception):
+                cancel()

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final, Generic, TypeVar, final
+from typing import Generic, TypeVar, final
 
-import anyio
-import anyio.lowlevel
-
+from ._reading import Reading
 from ._sender import PacedSender
-
-CHUNK_BYTES: Final = 65_536
-# A flood of small frames never makes the socket run dry; other tasks of the host get the loop at
-# least this often.
-TURN_S: Final = 0.005
 
 M = TypeVar("M")
 
@@ -39,33 +31,19 @@ class StreamChannel(Generic[M]):
         self.sender = PacedSender(sock)
 
     async def read(
-        self, handle: Callable[[M], None], pause: Callable[[], Awaitable[None]] | None = None
+        self,
+        handle: Callable[[M], None],
+        pause: Callable[[], Awaitable[None] | None] | None = None,
+        settle: Callable[[], None] | None = None,
     ) -> None:
         """Hand each message to `handle` until the peer has closed.
 
         Args:
-            handle: Called on the event loop, in order.
-            pause: Awaited after each message; reading goes on when it returns.
+            handle: Called on the event loop, in order, not always in a task.
+            pause: Called after each message; reading goes on when what it returns is over.
+            settle: Called when all that has arrived is handled, and before any other wait.
         """
-        turn_ends_s = time.monotonic() + TURN_S
-        while True:
-            try:
-                chunk = self._socket.recv(CHUNK_BYTES)
-            except BlockingIOError:
-                await anyio.wait_readable(self._socket)
-                turn_ends_s = time.monotonic() + TURN_S
-                continue
-            except OSError:
-                return
-            if not chunk:
-                return
-            for message in self._cut(chunk):
-                handle(message)
-                if pause is not None:
-                    await pause()
-                if time.monotonic() > turn_ends_s:
-                    await anyio.lowlevel.checkpoint()
-                    turn_ends_s = time.monotonic() + TURN_S
+        await Reading(self._socket, self._cut, handle, pause, settle).run()
 
     async def send(self, frame: bytes) -> None:
         """Write one frame.

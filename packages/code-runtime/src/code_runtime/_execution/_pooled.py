@@ -29,7 +29,7 @@ from code_runtime._runtime import CodeRuntime
 from code_runtime._text import describe
 from code_runtime._vocabulary import CodeRunRequest, CodeRunResult, FailureKind
 
-from ._calls import INLINE_BYTES
+from ._answers import INLINE_BYTES
 from ._pool import HostBootError, HostPool, PooledHost
 from ._settlement import Failed, Settlement
 from ._threads import on_loop
@@ -159,7 +159,7 @@ class PooledCodeRuntime(CodeRuntime, Generic[H]):
         # Raised after the task group is closed, so that it comes as it is and not in a group.
         failure: CodeRuntimeError | None = None
         async with AsyncExitStack() as stack:
-            directories = RunDirectories()
+            directories = _open_directories()
             stack.push_async_callback(directories.aclose)
             task_group = self._task_group = await stack.enter_async_context(
                 anyio.create_task_group()
@@ -338,6 +338,16 @@ class PooledCodeRuntime(CodeRuntime, Generic[H]):
                 await self._idle.wait()
             await pool.aclose()
         task_group.cancel_scope.cancel()
+
+
+def _open_directories() -> RunDirectories:
+    try:
+        return RunDirectories()
+    except OSError as error:
+        # tempfile tells of no usable folder by a sentence that ends in the paths it has tried.
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        expected = "a temporary folder to write to"
+        raise HostStartError("the working directories", reason, expected) from error
 
 
 async def _encode_program(program: str) -> bytes:
