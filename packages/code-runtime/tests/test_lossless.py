@@ -18,6 +18,7 @@ from code_runtime._lossless import (
     LosslessJsonError,
     decode,
     encode,
+    encode_small,
     fitting_prefix,
     measure,
     snapshot,
@@ -333,3 +334,23 @@ def test_lossless_error_keeps_path_and_reason() -> None:
     error = LosslessJsonError("$.a", "set is not JSON")
     assert (error.path, error.reason, str(error)) == ("$.a", "set is not JSON", str(error))
     assert isinstance(error, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("value", "is_small"),
+    [
+        pytest.param({"a": [1, 2.5, None, "é"]}, True, id="a handful"),
+        pytest.param("x" * 20_000, True, id="a page of text"),
+        pytest.param("x" * 40_000, False, id="a long text"),
+        pytest.param([1] * 4_000, True, id="four groups"),
+        pytest.param([1] * 5_000, False, id="five groups"),
+    ],
+)
+def test_lossless_encode_small_gives_the_text_or_none(value: object, is_small: bool) -> None:
+    assert encode_small(value) == (encode(value) if is_small else None)
+
+
+def test_lossless_encode_small_refuses_what_it_meets() -> None:
+    with pytest.raises(LosslessJsonError) as caught:
+        encode_small({"a": [1, float("nan")]})
+    assert str(caught.value) == "$.a[1]: non-finite float nan is not JSON"

@@ -30,6 +30,7 @@ _SAFE = 2**53
 _PIECE = 8_192  # code points of a long string that are escaped at a time
 _LONG = 1_024  # a longer string is not kept in a group of values, which bounds the group's size
 _GROUP = 1_024  # values that are proved, and parts that are joined, at a time
+_SMALL = 4  # groups, or pieces of long strings
 _FAST_DEPTH = 100  # containers that the C encoder may recurse into, far below any stack limit
 _TYPES = frozenset({type(None), bool, int, float, str, list, dict})
 
@@ -64,6 +65,20 @@ def encode(value: object) -> bytes:
         return start[0]
     text = _encode_fast(value)
     return b"".join(chain(start, pieces)) if text is None else text
+
+
+def encode_small(value: object) -> bytes | None:
+    """Serialise a value if that takes no more than a few milliseconds.
+
+    Returns:
+        What `encode` returns, or None for a value of more than some thousand parts, or with a
+        string of more than some ten thousand characters.
+
+    Raises:
+        LosslessJsonError: a part of the value that was reached is not lossless JSON.
+    """
+    pieces = list(islice(_pieces(value), _SMALL + 1))
+    return b"".join(pieces) if len(pieces) <= _SMALL else None
 
 
 def measure(value: object, limit: int | None = None) -> int | None:

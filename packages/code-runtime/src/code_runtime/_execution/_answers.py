@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from code_runtime._lossless import JsonValue, LosslessJsonError, decode, encode, measure
+from code_runtime._lossless import JsonValue, LosslessJsonError, decode, encode, encode_small
 from code_runtime._vocabulary import CallOutcome
 
 # A message that no reader needs: longer ones are cut.
@@ -53,16 +53,13 @@ def render_rejection(error: BaseException) -> str:
     return text if len(text) <= MAX_REJECTION_CHARS else text[:MAX_REJECTION_CHARS] + "…"
 
 
-def is_small(value: object) -> bool:
-    """Return whether a value is cheap enough to encode on the event loop."""
-    if value is None or type(value) in (bool, int, float):
-        return True
-    if type(value) is str:
-        return len(value) <= INLINE_BYTES
+def encode_small_result(value: object) -> tuple[CallOutcome, bytes] | None:
+    """Return what `encode_result` returns, or None if that would hold the event loop."""
     try:
-        return measure(value, INLINE_BYTES) is not None
-    except LosslessJsonError:
-        return True  # refused at once by the encoder too
+        text = encode_small(value)
+    except LosslessJsonError as error:
+        return "error", encode(f"{LOSSY_RESULT}: {error}")
+    return None if text is None else ("ok", text)
 
 
 def encode_result(value: object) -> tuple[CallOutcome, bytes]:

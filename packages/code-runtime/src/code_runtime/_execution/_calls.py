@@ -27,7 +27,7 @@ from ._answers import (
     LOSSY_ARGUMENT,
     decode_large,
     encode_result,
-    is_small,
+    encode_small_result,
     render_rejection,
 )
 from ._journal import CallRecord, Journal
@@ -257,8 +257,8 @@ class CallDesk:
             if inspect.isawaitable(result):
                 call.result = result
                 self._hand_over(call)
-            elif is_small(result):
-                self._answer(call, *encode_result(result))
+            elif (answer := encode_small_result(result)) is not None:
+                self._answer(call, *answer)
             else:
                 self._work(call, self._send_value(call, result))
 
@@ -313,10 +313,11 @@ class CallDesk:
         else:
             if self._closed:
                 return False
-            if self._sender.is_free and is_small(value):
-                self._post(call, *encode_result(value))
-            else:
+            answer = encode_small_result(value) if self._sender.is_free else None
+            if answer is None:
                 await self._send_value(call, value)
+            else:
+                self._post(call, *answer)
             return True
         if self._sender.is_free:
             self._post(call, "error", payload)
@@ -332,10 +333,10 @@ class CallDesk:
         """Encode a value when it is its turn, and send it."""
 
         async def frame() -> bytes:
-            if is_small(value):
-                outcome, payload = encode_result(value)
-            else:
-                outcome, payload = await anyio.to_thread.run_sync(encode_result, value)
+            answer = encode_small_result(value)
+            if answer is None:
+                answer = await anyio.to_thread.run_sync(encode_result, value)
+            outcome, payload = answer
             self._journal.end(call.record, outcome, payload)
             return self._encode_reply(call.id, outcome == "ok", payload)
 

@@ -97,9 +97,8 @@ class WardenKeeper:
         while self._warden is None or not self._warden.alive:
             await self._changed.wait()
             if self._error is not None:
-                raise GuardError("start a warden", str(self._error), "a free process") from (
-                    self._error
-                )
+                seen = _reason_of(self._error)
+                raise GuardError("start a warden", seen, "a free process") from self._error
         return self._warden
 
     def _set(self, warden: Warden | None, error: Exception | None) -> None:
@@ -107,3 +106,11 @@ class WardenKeeper:
         self._settings = None if warden is None else read_settings(warden.pid)
         changed, self._changed = self._changed, anyio.Event()
         changed.set()
+
+
+def _reason_of(error: Exception) -> str:
+    """Say why no warden started, without a path: the text may reach a model."""
+    for reason in (error, error.__cause__):
+        if isinstance(reason, OSError):
+            return reason.strerror or str(reason)
+    return error.seen if isinstance(error, GuardError) else str(error)
