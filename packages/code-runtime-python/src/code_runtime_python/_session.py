@@ -136,8 +136,12 @@ class PythonSession:
         )
         try:
             await self._process.begin(self, boot)
-        except OSError:
-            self.on_lost("the Python process ended before the program started")
+        except OSError as error:
+            if error.errno is not None:
+                # The kernel says that it is gone; how it ended is on its way.
+                with anyio.move_on_after(CLOSED_TIMEOUT_S):
+                    await self._process.process.wait_exit()
+            self.on_lost("it ended before the program started")
 
     async def watch(self) -> None:
         """Notice a process that does not begin, and one that has ended, whoever holds its channel.

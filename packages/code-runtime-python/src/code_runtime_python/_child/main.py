@@ -23,8 +23,6 @@ import io
 import os
 import sys
 from os import _exit
-from selectors import PollSelector
-from time import monotonic
 from types import ModuleType
 from typing import NoReturn
 
@@ -35,6 +33,7 @@ from .ending import leave
 from .inbound import FrameError, read_boot, read_run
 from .ledger import LogLedger
 from .limits import LimitError, apply_limits, check_cpu, set_traceable
+from .loop import new_loop
 from .lossless import LosslessJsonError, encode, measure
 from .program import LABEL, Program, compile_program, fresh_main
 from .streams import Output, Stream
@@ -42,7 +41,6 @@ from .traceback import register_source, render
 from .warm import warm_up
 from .wire import Boot, DoneKind, encode_boot_ack, encode_done_error, fit_message
 
-_LOWEST_FREE_FD = 32  # the loop's own descriptors come after the numbers that programs guess
 _RECURSION_LIMIT = 1_000
 _RESERVE_BYTES = 1_048_576  # of address space, freed so that a failure for want of it can be told
 _NOTHING = b'{"type":"done"}\n'
@@ -66,7 +64,7 @@ def serve(fd: int) -> NoReturn:
         fd: The socket; it is moved to a private descriptor.
     """
     channel = Channel(fd)
-    loop = _new_loop()
+    loop = new_loop()
     try:
         _Run(channel, loop).serve()
     except FrameError as error:
@@ -79,20 +77,6 @@ def _line(channel: Channel) -> bytes:
     if line is None:
         _exit(1)  # nobody wants this process any more
     return line
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    """Make the loop: on poll, which shares nothing with a forked copy as epoll does."""
-    fillers: list[int] = []
-    while not fillers or fillers[-1] < _LOWEST_FREE_FD:
-        fillers.append(os.open(os.devnull, os.O_RDONLY) if not fillers else os.dup(fillers[0]))
-    try:
-        loop = asyncio.SelectorEventLoop(PollSelector())
-        loop.time = monotonic  # type: ignore[method-assign]  # the clock itself: one call less a turn
-        return loop
-    finally:
-        for number in fillers:
-            os.close(number)
 
 
 class _Run:
