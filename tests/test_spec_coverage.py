@@ -2,7 +2,8 @@
 
 The numbers are the product's own list: SC are the behaviours of the contract, WT those of programs
 in worker threads, PY those of Python programs. A citation is the number in a test's name,
-docstring, comment or title, alone or as a range (`WT-001…WT-007`, `WT-001 to WT-007`).
+docstring, comment or title, alone or as a range (`WT-001…WT-007`, `WT-001 to WT-007`). The rules of
+the conformance suite count as tests: `tests/conformance` runs each on every provider.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ BEHAVIOURS = frozenset(
     f"{area}-{number:03}" for area, last in LAST_NUMBERS.items() for number in range(1, last + 1)
 )
 TEST_FILES = (
+    "packages/code-runtime/src/code_runtime/testing/_rules_*.py",
     "packages/*/tests/**/test_*.py",
     "packages/*/host/test/**/*.test.ts",
     "packages/*/node/test/**/*.test.ts",

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
-from run_requests import Run
+from run_requests import Provider, Run, build_request
 
 from code_runtime import ConfigError, Context, ServiceMissingError
 from code_runtime_python import PythonCodeRuntime, PythonConfig
@@ -338,3 +338,17 @@ return ["\\ud800" * 1_000] * 1_000
     assert result.error is None
     assert result.value == ["\ud800" * 1_000] * 1_000
     assert result.logs_truncated
+
+
+@pytest.mark.anyio
+async def test_a_wall_that_no_start_fits_does_not_keep_the_provider_from_loading(
+    provider: Provider,
+) -> None:
+    """The trial run of an interpreter is not a program of a model."""
+    async with provider(start_method="spawn", max_wall_ms=1) as runtime:
+        result = await runtime.run(build_request("while True: pass"))
+    assert result.error is not None
+    assert (result.error.kind, result.error.message) == (
+        "timeout",
+        "wall-clock ceiling exceeded: 1 ms",
+    )

@@ -1,9 +1,8 @@
-"""How runs start, overlap and end: abort, cancellation, disposal, queueing, forks, working directory."""
+"""What is this provider's own in the life of a run; `code_runtime.testing` has what every provider does."""
 
 from __future__ import annotations
 
 import os
-import threading
 import time
 
 import anyio
@@ -14,10 +13,6 @@ from leftovers import snapshot_resources
 from run_requests import Provider, Run, build_request
 
 from code_runtime import (
-    AbortSignal,
-    BindingNameError,
-    CodeBindingNamespace,
-    CodeRunRequest,
     CodeRunResult,
     CodeRuntime,
     Context,
@@ -44,178 +39,12 @@ async def test_descriptors(runtime: CodeRuntime) -> None:
     assert (runtime.language, runtime.isolation) == ("python", "process")
 
 
-@pytest.mark.parametrize("program", [FOREVER, HOT], ids=["waiting", "hot"])
-async def test_abort_ends_a_running_program_with_its_reason(run: Run, program: str) -> None:
-    """PY-254, PY-262: logs printed before the abort are kept, and there is no value."""
-    signal = AbortSignal()
-    result = await run(program, signal=signal, on_log=lambda _: signal.abort("enough"))
-    assert (result.logs, failure(result), result.has_value) == (["up"], ("abort", "enough"), False)
-
-
-async def test_abort_from_another_thread(run: Run) -> None:
-    """PY-254."""
-    signal = AbortSignal()
-    started = threading.Event()
-
-    def stop() -> None:
-        started.wait()
-        signal.abort(ValueError("stop"))
-
-    thread = threading.Thread(target=stop)
-    thread.start()
-    result = await run(HOT, signal=signal, on_log=lambda _: started.set())
-    thread.join()
-    assert failure(result) == ("abort", "ValueError: stop")
-
-
-async def test_an_unrenderable_reason_is_safe(run: Run) -> None:
-    """PY-050, PY-255."""
-
-    class Broken:
-        def __str__(self) -> str:
-            raise RuntimeError("no text")
-
-    during, before = AbortSignal(), AbortSignal()
-    result = await run(HOT, signal=during, on_log=lambda _: during.abort(Broken()))
-    assert failure(result) == ("abort", "<unrenderable abort reason>")
-    before.abort(Broken())
-    result = await run(HOT, signal=before)
-    assert failure(result) == ("abort", "<unrenderable abort reason>")
-
-
-async def test_a_fired_signal_starts_nothing(run: Run) -> None:
-    """PY-049: it wins over a program that would not parse."""
-    signal = AbortSignal()
-    signal.abort("before")
-    result = await run("x =", signal=signal)
-    assert (result.logs, failure(result)) == ([], ("abort", "before"))
-
-
-async def test_bad_bindings_are_refused_before_a_fired_signal_counts(run: Run) -> None:
-    """PY-049, PY-038."""
-    signal = AbortSignal()
-    signal.abort("before")
-    with pytest.raises(BindingNameError):
-        await run("return 1", signal=signal, bindings=[CodeBindingNamespace("1a", {})])
-
-
 async def test_a_request_of_a_wrong_type_is_refused(runtime: CodeRuntime) -> None:
     with pytest.raises(RequestTypeError) as caught:
         await runtime.run("return 1")  # type: ignore[arg-type]
     assert str(caught.value) == (
         "Cannot build PythonCodeRuntime.run: request is 'return 1' (str), expected CodeRunRequest"
     )
-
-
-async def test_abort_from_inside_a_binding(run: Run) -> None:
-    """PY-192, PY-261: the resolution that lands later changes nothing."""
-    signal = AbortSignal()
-
-    async def stop(_: object) -> str:
-        signal.abort("from the tool")
-        with anyio.CancelScope(shield=True):
-            await anyio.sleep(0.02)
-        return "late"
-
-    result = await run("return await tools.stop(1)", {"stop": stop}, signal=signal)
-    assert failure(result) == ("abort", "from the tool")
-
-
-async def test_abort_in_the_turn_of_the_run_and_after_it(runtime: CodeRuntime) -> None:
-    """PY-256, PY-263."""
-    early, late = AbortSignal(), AbortSignal()
-    results: list[CodeRunResult] = []
-
-    async def one() -> None:
-        results.append(await runtime.run(build_request(HOT, signal=early)))
-
-    async with anyio.create_task_group() as task_group:
-        task_group.start_soon(one)
-        await anyio.lowlevel.checkpoint()
-        early.abort("at once")
-        early.abort("again")
-    assert [failure(result) for result in results] == [("abort", "at once")]
-    result = await runtime.run(build_request("return 1", signal=late))
-    assert not late._listeners  # PY-254: none stays behind
-    late.abort("too late")
-    assert (result.value, result.error) == (1, None)
-
-
-async def test_cancelling_run_kills_the_program_and_reraises(runtime: CodeRuntime) -> None:
-    up = anyio.Event()
-    ended = False
-
-    async def call() -> None:
-        nonlocal ended
-        try:
-            await runtime.run(build_request(HOT, on_log=lambda _: up.set()))
-        except anyio.get_cancelled_exc_class():
-            ended = True
-            raise
-
-    async with anyio.create_task_group() as task_group:
-        task_group.start_soon(call)
-        await up.wait()
-        task_group.cancel_scope.cancel()
-    assert ended
-
-
-async def test_runs_overlap(runtime: CodeRuntime) -> None:
-    """PY-290: each waits for the other."""
-    met = 0
-    both = anyio.Event()
-
-    async def meet(_: object) -> None:
-        nonlocal met
-        met += 1
-        if met == 2:
-            both.set()
-        await both.wait()
-
-    results: list[CodeRunResult] = []
-
-    async def one() -> None:
-        results.append(
-            await runtime.run(build_request("await tools.meet(0)\nreturn 1", {"meet": meet}))
-        )
-
-    async with anyio.create_task_group() as task_group:
-        task_group.start_soon(one)
-        task_group.start_soon(one)
-    assert [result.value for result in results] == [1, 1]
-
-
-async def test_runs_above_the_cap_wait_and_their_wall_budget_does_not_run(
-    provider: Provider,
-) -> None:
-    """PY-253: the budget counts from the assignment of a process."""
-    first_up, release = anyio.Event(), anyio.Event()
-
-    async def hold(_: object) -> None:
-        first_up.set()
-        await release.wait()
-
-    results: dict[str, CodeRunResult] = {}
-    async with provider(max_concurrent_runs=1) as runtime:
-
-        async def start(name: str, request: CodeRunRequest) -> None:
-            results[name] = await runtime.run(request)
-
-        async with anyio.create_task_group() as task_group:
-            held = build_request("await tools.hold(0)\nreturn 1", {"hold": hold})
-            task_group.start_soon(start, "first", held)
-            await first_up.wait()
-            signal = AbortSignal()
-            task_group.start_soon(start, "queued", build_request("return 2", max_wall_ms=300))
-            task_group.start_soon(start, "aborted", build_request("return 3", signal=signal))
-            await anyio.sleep(0.35)  # longer than the queued run's whole budget
-            assert "queued" not in results
-            signal.abort("gave up")
-            while "aborted" not in results:
-                await anyio.lowlevel.checkpoint()
-            release.set()
-    assert failure(results["aborted"]) == ("abort", "gave up")
-    assert (results["first"].value, results["queued"].value) == (1, 2)
 
 
 async def test_the_wall_ends_a_run_in_time(provider: Provider) -> None:
@@ -227,23 +56,6 @@ async def test_the_wall_ends_a_run_in_time(provider: Provider) -> None:
         raised = await runtime.run(build_request(HOT, max_wall_ms=9_000))
     assert failure(lowered) == ("timeout", "wall-clock ceiling exceeded: 200 ms")
     assert failure(raised) == ("timeout", "wall-clock ceiling exceeded: 400 ms")
-
-
-async def test_a_call_that_resolves_after_the_wall_changes_nothing(provider: Provider) -> None:
-    """PY-192, PY-194, PY-261: it is cancelled with the run, and its result never encoded."""
-    seen: list[str] = []
-
-    async def slow(_: object) -> None:
-        try:
-            await anyio.sleep_forever()
-        except anyio.get_cancelled_exc_class():
-            seen.append("cancelled")
-            raise
-
-    async with provider(max_wall_ms=200) as runtime:
-        result = await runtime.run(build_request("return await tools.slow(1)", {"slow": slow}))
-    assert (seen, result.has_value, failure(result)[0]) == (["cancelled"], False, "timeout")
-    assert [call.outcome for call in result.calls] == ["cancelled"]
 
 
 async def test_disposal_aborts_the_runs_and_waits_for_their_processes(anyio_backend: str) -> None:
@@ -273,23 +85,6 @@ async def test_disposal_aborts_the_runs_and_waits_for_their_processes(anyio_back
         with pytest.raises(ServiceMissingError):
             _ = ctx.codeRuntime
         await handle.dispose()
-
-
-async def test_disposal_right_after_run_was_called(anyio_backend: str) -> None:
-    """PY-054, PY-258."""
-    results: list[CodeRunResult] = []
-    async with Context() as ctx:
-        handle = await ctx.plugin(PythonCodeRuntime)
-        runtime = ctx.codeRuntime
-
-        async def one() -> None:
-            results.append(await runtime.run(build_request("return 1")))
-
-        async with anyio.create_task_group() as task_group:
-            task_group.start_soon(one)
-            await anyio.lowlevel.checkpoint()
-            await handle.dispose()
-    assert [failure(result) for result in results] == [("abort", "runtime disposed")]
 
 
 async def test_no_state_crosses_from_one_run_to_the_next(run: Run) -> None:
@@ -361,34 +156,6 @@ async def test_a_forked_copy_of_the_host_is_refused(runtime: CodeRuntime) -> Non
     )
 
 
-async def test_a_raising_on_log_surfaces_only_when_the_run_is_over(run: Run) -> None:
-    seen: list[str] = []
-
-    def on_log(text: str) -> None:
-        seen.append(text)
-        raise LookupError("observer broke")
-
-    with pytest.raises(LookupError) as caught:
-        await run(
-            "print('a')\nprint('b')\nreturn await tools.echo(5)",
-            {"echo": lambda v: v},
-            on_log=on_log,
-        )
-    result = caught.value.result  # type: ignore[attr-defined]
-    assert (seen, result.logs, result.value) == (["a"], ["a", "b"], 5)
-
-
-async def test_logs_arrive_while_the_program_runs(run: Run) -> None:
-    """Better than upstream, which has no live logs."""
-    seen: list[str] = []
-    result = await run(
-        "print('one')\nreturn await tools.look(0)",
-        {"look": lambda _: list(seen)},
-        on_log=seen.append,
-    )
-    assert result.value == ["one"]
-
-
 async def test_record_keeps_times_and_previews(run: Run) -> None:
     result = await run(
         "print('a')\nawait tools.echo({'text': 'x' * 5000})\nprint('b')\nreturn 1",
@@ -401,17 +168,6 @@ async def test_record_keeps_times_and_previews(run: Run) -> None:
     (call,) = result.calls
     assert call.argument_preview == '{"text":"' + "x" * (2045 - 9) + "…"
     assert call.result_preview == call.argument_preview
-
-
-async def test_a_fault_that_is_no_exception_surfaces_from_run(run: Run) -> None:
-    class Stop(BaseException):
-        pass
-
-    def stop(_: object) -> None:
-        raise Stop
-
-    with pytest.raises(Stop):
-        await run("await tools.stop(1)\nwhile True: pass", {"stop": stop})
 
 
 async def test_a_run_without_survivors_is_not_delayed(run: Run) -> None:

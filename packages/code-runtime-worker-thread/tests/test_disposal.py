@@ -1,7 +1,7 @@
 """Disposal waits for everything: runs in every state, processes that die slowly, calls in flight.
 
-`test_lifecycle.py` has the disposal of a hot run, of one that was only just started, and the
-rejection of later runs.
+`test_lifecycle.py` has the disposal of a hot run; the conformance suite that of a run that was only
+just started, of runs that wait for their turn, and the rejection of later ones.
 """
 
 from __future__ import annotations
@@ -119,29 +119,6 @@ async def test_disposal_waits_for_a_run_whose_outcome_is_chosen(anyio_backend: s
     assert [(result.value, result.error) for result in results] == [("chosen", None)]
 
 
-async def test_disposal_settles_overlapping_and_queued_runs(anyio_backend: str) -> None:
-    """WT-171, WT-172: those that run, those that wait for a process, those that wait for their turn."""
-    results: list[CodeRunResult] = []
-    up = anyio.Event()
-    async with Context() as ctx:
-        handle = await ctx.plugin(
-            WorkerThreadCodeRuntime, {"max_concurrent_runs": 2, "spare_hosts": 1}
-        )
-        runtime = ctx.codeRuntime
-
-        async def one() -> None:
-            program = "console.log('up'); await new Promise(() => {})"
-            results.append(await runtime.run(build_request(program, on_log=lambda _: up.set())))
-
-        async with anyio.create_task_group() as task_group:
-            for _ in range(5):
-                task_group.start_soon(one)
-            await up.wait()
-            await handle.dispose()
-            assert len(results) == 5
-    assert [failure(result) for result in results] == [DISPOSED] * 5
-
-
 async def test_a_second_disposal_is_harmless_at_any_time(anyio_backend: str) -> None:
     """WT-173: two at once, and one more afterwards."""
     async with Context() as ctx:
@@ -158,16 +135,6 @@ async def test_a_second_disposal_is_harmless_at_any_time(anyio_backend: str) -> 
         "Cannot run a program: WorkerThreadCodeRuntime is disposed, "
         "expected a call before the end of its disposal"
     )
-
-
-async def test_a_disposed_runtime_looks_at_nothing_of_the_request(anyio_backend: str) -> None:
-    """WT-009: not even at its type."""
-    async with Context() as ctx:
-        handle = await ctx.plugin(WorkerThreadCodeRuntime)
-        runtime = ctx.codeRuntime
-        await handle.dispose()
-        with pytest.raises(RuntimeDisposedError):
-            await runtime.run(object())  # type: ignore[arg-type]
 
 
 async def test_leaving_the_context_disposes_a_run_of_another_task(anyio_backend: str) -> None:

@@ -39,6 +39,8 @@ from ._workspace import RunDirectories
 DISPOSED: Final = "runtime disposed"
 # Processes that a run asks until one has taken its program.
 PROCESS_TRIES: Final = 3
+# Of the run by which a provider sees that it works: a machine may be busy when it starts.
+TRIAL_MS: Final = 60_000
 
 H = TypeVar("H", bound=PooledHost)
 
@@ -213,8 +215,8 @@ class PooledCodeRuntime(CodeRuntime, Generic[H]):
                 self._idle.set()
 
     async def run_unchecked(self, request: CodeRunRequest) -> CodeRunResult:
-        """Run a program of the provider's own while it starts."""
-        return await self._run_assigned(request, Settlement())
+        """Run a program of the provider's own while it starts, whatever time others get."""
+        return await self._run_assigned(request, Settlement(), TRIAL_MS)
 
     async def _start(
         self, pool: HostPool[H], wardens: WardenKeeper, task_group: anyio.abc.TaskGroup
@@ -231,21 +233,23 @@ class PooledCodeRuntime(CodeRuntime, Generic[H]):
         await self.check_start(failure)
 
     async def _run_queued(self, request: CodeRunRequest, settlement: Settlement) -> CodeRunResult:
+        limits = [ms for ms in (self._limits.max_wall_ms, request.max_wall_ms) if ms is not None]
+        wall_ms = min(limits, default=math.inf)
         if settlement.outcome is not None or self._limiter is None:
-            return await self._run_assigned(request, settlement)
+            return await self._run_assigned(request, settlement, wall_ms)
         token = object()
         with settlement.interrupts():
             await self._limiter.acquire_on_behalf_of(token)
         try:
-            return await self._run_assigned(request, settlement)
+            return await self._run_assigned(request, settlement, wall_ms)
         finally:
             with suppress(RuntimeError):  # the signal fired while this run was queued
                 self._limiter.release_on_behalf_of(token)
 
-    async def _run_assigned(self, request: CodeRunRequest, settlement: Settlement) -> CodeRunResult:
+    async def _run_assigned(
+        self, request: CodeRunRequest, settlement: Settlement, wall_ms: float
+    ) -> CodeRunResult:
         """Run on one process after another until one has taken the program."""
-        limits = [ms for ms in (self._limits.max_wall_ms, request.max_wall_ms) if ms is not None]
-        wall_ms = min(limits, default=math.inf)
         deadline_s = anyio.current_time() + wall_ms / 1000
         program = await _encode_program(request.program)
         assert self._pool is not None
@@ -344,8 +348,9 @@ def _open_directories() -> RunDirectories:
     try:
         return RunDirectories()
     except OSError as error:
-        # tempfile tells of no usable folder by a sentence that ends in the paths it has tried.
-        reason = os.strerror(error.errno) if error.errno else str(error)
+        reason = error.strerror or str(error)
+        if isinstance(error, FileNotFoundError) and error.filename is None:
+            reason = "tempfile finds none that it can use"  # and does not say why
         expected = "a temporary folder to write to"
         raise HostStartError("the working directories", reason, expected) from error
 
