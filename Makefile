@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 VITEST_ARGS ?=
 
 # Nothing of another environment leaks in; the commands of this checkout come first. Only recipes
@@ -12,7 +13,7 @@ WITH_TOOLS := PATH="$(CURDIR)/.setup/bin:$(CURDIR)/.venv/bin:$$PATH" VIRTUAL_ENV
 BIN := .venv/bin
 
 .NOTPARALLEL:
-.PHONY: help setup demo test check fmt build clean
+.PHONY: help setup demo test check fmt build bench bench-peers bench-compare clean
 
 help:
 	@echo "make demo    set up and run the example programs"
@@ -20,6 +21,8 @@ help:
 	@echo "make check   set up and run linters and type checkers"
 	@echo "make fmt     format both languages and fix what can be fixed"
 	@echo "make build   wheels and sdists in dist/"
+	@echo "make bench   what a run, a call, a value and a line cost (BENCH_ARGS=…); also bench-peers"
+	@echo "             beside other runtimes, bench-compare BASE=<commit> against another commit"
 	@echo "make setup   only set up; make clean undoes it"
 
 setup:
@@ -34,7 +37,7 @@ demo: setup
 # Both runners go to their closing lines; either one failing fails the target.
 test: setup
 	@export $(WITH_TOOLS); code=0; \
-	pytest $(PYTEST_ARGS) || code=1; \
+	pytest -n auto --maxprocesses 4 --dist worksteal $(PYTEST_ARGS) || code=1; \
 	npm run --silent test --workspaces --if-present -- $(VITEST_ARGS) || code=1; \
 	exit $$code
 
@@ -51,6 +54,16 @@ build: setup
 	@for package in packages/*/pyproject.toml; do \
 		$(BIN)/pyproject-build --no-isolation --outdir dist "$$(dirname "$$package")" || exit 1; \
 	done
+
+bench: setup
+	@$(WITH_TOOLS) $(BIN)/python -m bench $(BENCH_ARGS)
+
+bench-peers: setup
+	@$(WITH_TOOLS) $(BIN)/python -m bench.peers.install
+	@$(WITH_TOOLS) $(BIN)/python -m bench --peer all $(BENCH_ARGS)
+
+bench-compare: setup
+	@$(WITH_TOOLS) $(BIN)/python -m bench.compare $(BASE) $(BENCH_ARGS)
 
 clean:
 	@$(PYTHON) scripts/setup.py --clean

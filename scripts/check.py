@@ -19,7 +19,7 @@ CHECKS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("ruff check", ("ruff", "check")),
     ("codespell", ("codespell",)),
     *((f"mypy {target}", ("mypy", target)) for target in PACKAGES),
-    ("mypy tests scripts examples", ("mypy", "tests", "scripts", "examples")),
+    ("mypy bench tests scripts examples", ("mypy", "bench", "tests", "scripts", "examples")),
     ("pyright", ("pyright",)),
     ("biome", ("npm", "run", "--silent", "lint")),
     ("tsc", ("npm", "run", "--silent", "types")),

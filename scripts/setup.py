@@ -339,11 +339,12 @@ def clean(place: Workspace) -> None:
         root / "node_modules",
         root / "dist",
         root / BUILT[0].parent,
+        root / "bench/peers/.work",
     ]
     folders += [root / name for name in tool_caches]
     folders += root.glob("packages/*/node_modules")
     folders += root.glob("packages/*/dist")
-    for top in ("packages", "tests", "examples", "scripts"):
+    for top in ("packages", "bench", "tests", "examples", "scripts"):
         folders += (root / top).rglob("__pycache__")
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
