@@ -4,6 +4,7 @@
 PYTHON ?= python3
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+FUZZ ?= 20
 VITEST_ARGS ?=
 
 # Nothing of another environment leaks in; the commands of this checkout come first. Only recipes
@@ -13,7 +14,7 @@ WITH_TOOLS := PATH="$(CURDIR)/.setup/bin:$(CURDIR)/.venv/bin:$$PATH" VIRTUAL_ENV
 BIN := .venv/bin
 
 .NOTPARALLEL:
-.PHONY: help setup demo test check fmt build bench bench-peers bench-compare clean
+.PHONY: help setup demo test check fmt build corpora fuzz bench bench-peers bench-compare clean
 
 help:
 	@echo "make demo    set up and run the example programs"
@@ -21,6 +22,8 @@ help:
 	@echo "make check   set up and run linters and type checkers"
 	@echo "make fmt     format both languages and fix what can be fixed"
 	@echo "make build   wheels and sdists in dist/"
+	@echo "make corpora every program of HumanEval and test262, on every way to run it"
+	@echo "make fuzz    the fuzz tests at random, FUZZ=20 times as long as in make test"
 	@echo "make bench   what a run, a call, a value and a line cost (BENCH_ARGS=…); also bench-peers"
 	@echo "             beside other runtimes, bench-compare BASE=<commit> against another commit"
 	@echo "make setup   only set up; make clean undoes it"
@@ -54,6 +57,15 @@ build: setup
 	@for package in packages/*/pyproject.toml; do \
 		$(BIN)/pyproject-build --no-isolation --outdir dist "$$(dirname "$$package")" || exit 1; \
 	done
+
+corpora: setup
+	@$(WITH_TOOLS) CODE_RUNTIME_CORPORA=all pytest tests/corpora $(PYTEST_ARGS)
+
+fuzz: setup
+	@export $(WITH_TOOLS) CODE_RUNTIME_FUZZ_FACTOR=$(FUZZ); code=0; \
+	pytest tests/fuzz $(PYTEST_ARGS) || code=1; \
+	npm run --silent test --workspaces --if-present -- fuzz $(VITEST_ARGS) || code=1; \
+	exit $$code
 
 bench: setup
 	@$(WITH_TOOLS) $(BIN)/python -m bench $(BENCH_ARGS)

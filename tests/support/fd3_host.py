@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -145,12 +145,15 @@ class Child:
 
     def answer(self, call: dict[str, Any], bindings: Mapping[str, Binding]) -> None:
         """Call the binding that a call frame names, and send its reply."""
+        reply = {"type": "reply", "id": call["id"]}
         try:
             value = bindings[f"{call['global']}.{call['name']}"](call["args"])
         except Rejection as error:
-            self.send({"type": "reply", "id": call["id"], "ok": False, "message": str(error)})
+            reply |= {"ok": False, "message": str(error)}
         else:
-            self.send({"type": "reply", "id": call["id"], "ok": True, "value": value})
+            reply |= {"ok": True, "value": value}
+        with suppress(BrokenPipeError):  # another reply has ended the program
+            self.send(reply)
 
     def run(self, program: str, bindings: Mapping[str, Binding] | None = None) -> None:
         """Send a program and serve its calls until the stream ends."""

@@ -9,19 +9,14 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 import pytest
-from leftovers import snapshot_resources
 from run_requests import Provider, Run, build_request
 
 from code_runtime import (
     CodeRunResult,
     CodeRuntime,
-    Context,
     ForkedHostError,
     RequestTypeError,
-    RuntimeDisposedError,
-    ServiceMissingError,
 )
-from code_runtime_python import PythonCodeRuntime
 
 pytestmark = pytest.mark.anyio
 
@@ -56,35 +51,6 @@ async def test_the_wall_ends_a_run_in_time(provider: Provider) -> None:
         raised = await runtime.run(build_request(HOT, max_wall_ms=9_000))
     assert failure(lowered) == ("timeout", "wall-clock ceiling exceeded: 200 ms")
     assert failure(raised) == ("timeout", "wall-clock ceiling exceeded: 400 ms")
-
-
-async def test_disposal_aborts_the_runs_and_waits_for_their_processes(anyio_backend: str) -> None:
-    """PY-037, PY-257, PY-259, PY-260, PY-263: a trapped SIGTERM does not matter, nothing is left."""
-    before = snapshot_resources()[0]
-    up = anyio.Event()
-    results: list[CodeRunResult] = []
-    stubborn = (
-        "import os, signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "if os.fork() == 0:\n    time.sleep(60)\nprint('up')\nwhile True: pass"
-    )
-    async with Context() as ctx:
-        handle = await ctx.plugin(PythonCodeRuntime)
-        runtime = ctx.codeRuntime
-
-        async def one() -> None:
-            results.append(await runtime.run(build_request(stubborn, on_log=lambda _: up.set())))
-
-        async with anyio.create_task_group() as task_group:
-            task_group.start_soon(one)
-            await up.wait()
-            await handle.dispose()
-            assert snapshot_resources()[0] - before == set()
-        assert [(r.logs, failure(r)) for r in results] == [(["up"], ("abort", "runtime disposed"))]
-        with pytest.raises(RuntimeDisposedError):
-            await runtime.run(build_request("return 1"))
-        with pytest.raises(ServiceMissingError):
-            _ = ctx.codeRuntime
-        await handle.dispose()
 
 
 async def test_no_state_crosses_from_one_run_to_the_next(run: Run) -> None:

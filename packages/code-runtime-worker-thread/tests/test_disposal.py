@@ -1,25 +1,29 @@
 """Disposal waits for everything: runs in every state, processes that die slowly, calls in flight.
 
-`test_lifecycle.py` has the disposal of a hot run; the conformance suite that of a run that was only
-just started, of runs that wait for their turn, and the rejection of later ones.
+No test here shares a runtime, whose processes come and go: each is checked alone. The conformance
+suite has the disposal of a run that was only just started, of runs that wait for their turn, and
+the rejection of later ones.
 """
 
 from __future__ import annotations
 
+import random
 import time
 
 import anyio
 import anyio.lowlevel
 import pytest
 from leftovers import snapshot_resources
-from run_requests import build_request
+from run_requests import Provider, build_request
 
-from code_runtime import CodeRunResult, Context, RuntimeDisposedError
+from code_runtime import CodeRunResult, Context, RuntimeDisposedError, ServiceMissingError
 from code_runtime_worker_thread import WorkerThreadCodeRuntime
 
 pytestmark = pytest.mark.anyio
 
 DISPOSED = ("abort", "runtime disposed")
+FOREVER = "console.log('up'); await new Promise(() => {})"
+HOT = "console.log('up'); for (;;);"
 
 
 def failure(result: CodeRunResult) -> tuple[str, str]:
@@ -153,3 +157,51 @@ async def test_leaving_the_context_disposes_a_run_of_another_task(anyio_backend:
             task_group.start_soon(one)
             await up.wait()
         assert [failure(result) for result in results] == [DISPOSED]
+
+
+@pytest.mark.slow
+async def test_cancellation_at_random_points_leaves_nothing(provider: Provider) -> None:
+    """300 cancellations in all over both backends and three programs."""
+    rng = random.Random(20261129)
+    programs = (HOT, FOREVER, "for (let i = 0; i < 50; i++) await tools.echo(i); return 'x'")
+
+    async def echo(value: object) -> object:
+        await anyio.lowlevel.checkpoint()
+        return value
+
+    before = snapshot_resources()
+    async with provider(spare_hosts=2) as runtime:
+        for index in range(150):
+            with anyio.move_on_after(rng.random() * 0.03):
+                await runtime.run(build_request(programs[index % 3], {"echo": echo}))
+        result = await runtime.run(build_request("return await tools.echo('fine')", {"echo": echo}))
+        assert result.value == "fine"
+    after = snapshot_resources()
+    assert (after[0] - before[0], after[2] - before[2]) == (set(), set())
+
+
+async def test_disposal_aborts_the_runs_and_waits_for_their_processes(
+    anyio_backend: str,
+) -> None:
+    """SC-045, WT-171, WT-173, SC-003."""
+    before = snapshot_resources()[0]
+    up = anyio.Event()
+    results: list[CodeRunResult] = []
+    async with Context() as ctx:
+        handle = await ctx.plugin(WorkerThreadCodeRuntime)
+        runtime = ctx.codeRuntime
+
+        async def one() -> None:
+            results.append(await runtime.run(build_request(HOT, on_log=lambda _: up.set())))
+
+        async with anyio.create_task_group() as task_group:
+            task_group.start_soon(one)
+            await up.wait()
+            await handle.dispose()
+            assert snapshot_resources()[0] - before == set()
+        assert [(r.logs, failure(r)) for r in results] == [(["up"], ("abort", "runtime disposed"))]
+        with pytest.raises(RuntimeDisposedError):
+            await runtime.run(build_request("return 1"))
+        with pytest.raises(ServiceMissingError):
+            _ = ctx.codeRuntime
+        await handle.dispose()

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import os
-import random
 
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
 import pytest
-from leftovers import snapshot_resources
 from run_requests import Provider, Run, build_request
 
 from code_runtime import (
     CodeRunResult,
     CodeRuntime,
-    Context,
     ForkedHostError,
     RequestTypeError,
-    RuntimeDisposedError,
-    ServiceMissingError,
 )
-from code_runtime_worker_thread import WorkerThreadCodeRuntime
 
 pytestmark = pytest.mark.anyio
 
@@ -46,54 +40,6 @@ async def test_a_request_of_a_wrong_type_is_refused(runtime: CodeRuntime) -> Non
         "Cannot build WorkerThreadCodeRuntime.run: request is 'return 1' (str), "
         "expected CodeRunRequest"
     )
-
-
-@pytest.mark.slow
-async def test_cancellation_at_random_points_leaves_nothing(provider: Provider) -> None:
-    """300 cancellations in all over both backends and three programs."""
-    rng = random.Random(20261129)
-    programs = (HOT, FOREVER, "for (let i = 0; i < 50; i++) await tools.echo(i); return 'x'")
-
-    async def echo(value: object) -> object:
-        await anyio.lowlevel.checkpoint()
-        return value
-
-    before = snapshot_resources()
-    async with provider(spare_hosts=2) as runtime:
-        for index in range(150):
-            with anyio.move_on_after(rng.random() * 0.03):
-                await runtime.run(build_request(programs[index % 3], {"echo": echo}))
-        result = await runtime.run(build_request("return await tools.echo('fine')", {"echo": echo}))
-        assert result.value == "fine"
-    after = snapshot_resources()
-    assert (after[0] - before[0], after[2] - before[2]) == (set(), set())
-
-
-async def test_disposal_aborts_the_runs_and_waits_for_their_processes(
-    anyio_backend: str,
-) -> None:
-    """SC-045, WT-171, WT-173, SC-003."""
-    before = snapshot_resources()[0]
-    up = anyio.Event()
-    results: list[CodeRunResult] = []
-    async with Context() as ctx:
-        handle = await ctx.plugin(WorkerThreadCodeRuntime)
-        runtime = ctx.codeRuntime
-
-        async def one() -> None:
-            results.append(await runtime.run(build_request(HOT, on_log=lambda _: up.set())))
-
-        async with anyio.create_task_group() as task_group:
-            task_group.start_soon(one)
-            await up.wait()
-            await handle.dispose()
-            assert snapshot_resources()[0] - before == set()
-        assert [(r.logs, failure(r)) for r in results] == [(["up"], ("abort", "runtime disposed"))]
-        with pytest.raises(RuntimeDisposedError):
-            await runtime.run(build_request("return 1"))
-        with pytest.raises(ServiceMissingError):
-            _ = ctx.codeRuntime
-        await handle.dispose()
 
 
 async def test_no_state_crosses_from_one_run_to_the_next(provider: Provider) -> None:

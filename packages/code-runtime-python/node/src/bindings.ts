@@ -34,7 +34,10 @@ interface Taken {
  */
 export function takeBindings(bindings: readonly CodeBindingNamespace[] = []): Bindings {
   if (!Array.isArray(bindings)) throw new RequestError("bindings", describe(bindings), "an array");
-  const taken = bindings.map((namespace, index) => takeNamespace(namespace, `bindings[${index}]`));
+  // Not `map`, which leaves a hole where it finds one.
+  const taken = Array.from(bindings, (namespace: CodeBindingNamespace, index) =>
+    takeNamespace(namespace, `bindings[${index}]`),
+  );
   checkNamespaces(taken);
   const byName = new Map(taken.map(({ globalName, functions }) => [globalName, functions]));
   return {

@@ -368,7 +368,7 @@ export class ImportRewriter {
   }
 }
 
-const EMPTY_EXPORT = /export\s*\{\s*\}/y;
+const EMPTY_EXPORT = /export\s*\{\s*\}(?!\s*from\s*["'])/y;
 const KEYWORD = /import(?![\p{ID_Continue}$])/uy;
 
 /** Tells `import x …`, `import {`, `import *`, `import "x"` and an unfinished `import` from `import(…)` and `import.meta`. */

@@ -54,9 +54,9 @@ function freeName(code: string): string {
   return name;
 }
 
-/** Reads the place that Node puts above the stack of a syntax error. */
+/** Reads the place that Node puts above the stack of a syntax error; the caret is missing below an octal escape. */
 function syntaxPlace(error: Error): Position | undefined {
-  const match = /^program\.ts:(\d+)\n[^\n]*\n( *)\^/.exec(error.stack ?? "");
+  const match = /^program\.ts:(\d+)\n[^\n]*\n( *)[\^\n]/.exec(error.stack ?? "");
   if (match === null) return undefined;
   return { line: Number(match[1]), column: (match[2] as string).length + 1 };
 }

@@ -7,7 +7,6 @@
  * WebAssembly module that deep nesting can break for good, and then this process must be retired.
  */
 import { stripTypeScriptTypes } from "node:module";
-import { Script } from "node:vm";
 import { ImportRewriter } from "./imports.ts";
 import { type SourceMapObject, shiftMap } from "./mapping.ts";
 import { type Scan, scan } from "./scan.ts";
@@ -38,6 +37,11 @@ const MAX_LATE_IMPORTS = 100;
 const TAB_COLUMNS = 4;
 const NEXT_TOKEN = /\s+/y;
 const JOINS = new Set("([+-`");
+const AsyncFunction = (async () => {}).constructor as FunctionConstructor;
+// V8 takes an assignment to a call for the sake of old pages, and throws when it gets there.
+const CALL_ASSIGNED = "Invalid assignment target";
+const STRAY_BLOCK = "Cannot close a block that the program did not open";
+const UNTERMINATED = "Unterminated string constant";
 
 /** A syntax error as the stripper told it. */
 interface Fault {
@@ -107,7 +111,9 @@ class Preparation {
       const outcome = this.#attempt(code);
       if (!("kind" in outcome)) return this.#finish(outcome);
       if (outcome.reason !== OUTSIDE_MODULE || outcome.offset === undefined) {
-        return this.#explain(outcome);
+        // The stripper keeps rules of TypeScript that are none of JavaScript, such as no pattern in `for…in`.
+        const plain = outcome.reason !== CALL_ASSIGNED && compiles(code);
+        return plain ? this.#finish({ code, map: null }) : this.#explain(outcome);
       }
       const refused = this.#takeDeclaration(code, outcome.offset);
       if (refused !== undefined) return refused;
@@ -186,8 +192,14 @@ class Preparation {
 
   /** Turns a syntax error into a message, with a better place where the scan knows one. */
   #explain(fault: Fault): Refused {
-    const { unclosed } = scan(this.#rewriter.result.code);
+    const { stray, unclosed } = scan(this.#rewriter.result.code);
     const beyond = fault.offset === undefined || fault.lineOffset >= this.#program.length;
+    const string = unclosed?.opener === '"' || unclosed?.opener === "'";
+    // The parser reads on behind the line of such a string and tells only what it stumbles over there.
+    if (string && fault.lineOffset > unclosed.offset && !beyond) {
+      return this.#refuse(unclosed.offset, UNTERMINATED);
+    }
+    if (beyond && stray !== undefined) return this.#refuse(stray, STRAY_BLOCK);
     if (beyond && unclosed !== undefined) {
       return this.#refuse(
         unclosed.offset,
@@ -223,7 +235,7 @@ function escapeFault(code: string): Fault {
   const offset = scan(code).stray ?? 0;
   return {
     kind: "syntax",
-    reason: "Cannot close a block that the program did not open",
+    reason: STRAY_BLOCK,
     offset,
     lineOffset: offset,
   };
@@ -236,10 +248,10 @@ function name(opener: string): string {
   return opener === '"' || opener === "'" ? "the string" : `the '${opener}'`;
 }
 
-/** Asks V8 whether a body parses; nothing of it runs. */
+/** Asks V8 whether a text parses as one body, as a worker will; nothing of it runs. */
 function compiles(code: string): boolean {
   try {
-    return new Script(`(async () => {\n${code}\n})`) !== undefined;
+    return new AsyncFunction(`"use strict";\n${code}`) !== undefined;
   } catch {
     return false;
   }

@@ -209,6 +209,12 @@ test("prepare() takes `export {}` out when it only marks a module", async () => 
   expect(await run("const a = 1\nexport {};\nreturn a")).toBe(1);
 });
 
+test("prepare() refuses `export {} from` as an export", () => {
+  for (const program of ["export {} from 'a'", 'export { }\nfrom"a"']) {
+    expect(message(program)).toContain("Cannot export from a program: expected `return`");
+  }
+});
+
 test("prepare() takes many leading imports in linear time", () => {
   const program = `${"import 'fs';\n".repeat(20_000)}return 1`;
   const started = performance.now();

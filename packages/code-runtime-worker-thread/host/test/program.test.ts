@@ -78,6 +78,16 @@ test.each([
   expect((await exceptionOf(code)).split("\n")[0]).toBe(header);
 });
 
+test("compile() shows the place of an octal escape, below which Node puts no caret", async () => {
+  const code = "const a = 1\nreturn '\\1'";
+  expect(await exceptionOf(code, { ...one, program: code })).toBe(
+    `SyntaxError: Octal escape sequences are not allowed in strict mode.
+  2 | return '\\1'
+    |          ^
+    at program.ts:2:10`,
+  );
+});
+
 test("compile() takes what a function body may hold (WT-028, WT-032)", async () => {
   const code = `"use strict"; const { sep } = await import("node:path"); const seen = [];
     for await (const x of [1, Promise.resolve(2)]) seen.push(x); return [sep, seen]; seen.push(3)`;

@@ -19,7 +19,7 @@ function message(program: string): string {
 
 const AsyncFunction = (async () => {}).constructor as new (
   ...args: string[]
-) => () => Promise<unknown>;
+) => (...values: unknown[]) => Promise<unknown>;
 const run = (program: string): Promise<unknown> =>
   new AsyncFunction(`"use strict";${prepared(program).code}\n`)();
 
@@ -144,6 +144,10 @@ test.each([
   ["return `a${1}", "Unterminated template: the template is never closed", "1:8", "unclosed"],
   ["1 /* a", "Unterminated block comment: the comment is never closed", "1:3", "unclosed"],
   ["return 'abc", "Unterminated string constant", "1:8", "unclosed"],
+  ['const s = "Hello\nWorld";\nreturn s', "Unterminated string constant", "1:11", "two lines"],
+  ["log('a\nb')", "Unterminated string constant", "1:5", "two lines"],
+  ["const s = 'it's'\nreturn s", "Expected a semicolon", "1:15", "a quote too many"],
+  ["if (a) { b() } }\nc()", "Cannot close a block that the program did not open", "1:16", "stray"],
   ["enum A { B }\nfoo(;", "Expression expected", "2:5", "beside a transform"],
   [
     "class A { @dec m() {} }",
@@ -180,6 +184,29 @@ test.each(["", " \n\t", "// only", "/* only */", "return 1 // last", "'use stric
     expect(prepared(program)).toEqual({ code: program, prologue: "", map: null });
   },
 );
+
+test.each([
+  ["let a, b; for ([a, b] of ['xy']); for ([a] in { z: 1 }); return a + b", "zy"],
+  ["let a; for ({ length: a } in { xyz: 1 }); return a", 3],
+  ["return new (class { static constructor() {} })() instanceof Object", true],
+  ["import { sep } from 'node:path'; let a; for ([a] in { z: 1 }); return a + sep", "z?"],
+])(
+  "prepare() leaves JavaScript as it is when only TypeScript refuses it: %j",
+  async (program, value) => {
+    const { code, map } = prepared(program);
+    expect({ length: code.length, map }).toEqual({ length: program.length, map: null });
+    // Only Node's own loader can import here; the prologue is pinned with the imports.
+    expect(await new AsyncFunction("sep", `"use strict";${code}`)("?")).toBe(value);
+  },
+);
+
+test.each([
+  ["for (let [a]: string[] in b);", "1:10", "types beside it"],
+  ["x.at(-1) = 4", "1:1", "V8 would throw when it gets there"],
+  ["} for ([a] in b); {", "1:8", "another body"],
+])("prepare() refuses %j although V8 might take it", (program, place) => {
+  expect(message(program).split("\n").at(-1)).toBe(`    at program.ts:${place}`);
+});
 
 test("prepare() lets a wrapper escape fail at the body's own compilation (WT-022)", () => {
   for (const program of [

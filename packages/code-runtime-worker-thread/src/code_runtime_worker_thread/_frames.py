@@ -80,6 +80,7 @@ Field = int | bool | bytes
 # The fields of a decoded message have the types of its row; `decode_body` has checked them.
 Message = tuple[int, tuple[Any, ...]]
 
+_SHORT_ARRAY: Final = 0x90
 _LENGTH = struct.Struct(">I")
 _pack_length = _LENGTH.pack
 _pack_body = msgpack.Packer(use_bin_type=True, autoreset=True).pack
@@ -123,6 +124,8 @@ def decode_body(body: bytes | bytearray | memoryview) -> Message:
         ) from error
     if type(items) is not tuple or not items or type(items[0]) is not int:
         raise ProtocolError("Cannot decode frame: no kind, expected an array that starts with one")
+    if body[0] & 0xF0 != _SHORT_ARRAY:
+        raise ProtocolError("Cannot decode frame: a long head, expected the short one of an array")
     kind, fields = items[0], items[1:]
     row = FRAMES.get(kind)
     if row is None:

@@ -1,0 +1,145 @@
+"""The worker frames at the borders of what the decoder takes."""
+
+from __future__ import annotations
+
+import struct
+from typing import cast
+
+import msgpack
+import pytest
+
+from code_runtime_worker_thread import _frames as frames
+from code_runtime_worker_thread._frames import (
+    MAX_UINT,
+    FrameReader,
+    ProtocolError,
+    decode_body,
+    encode_frame,
+)
+
+
+def packed(value: object) -> bytes:
+    return cast("bytes", msgpack.packb(value))
+
+
+def test_protocol_version_and_caps_are_those_of_the_page() -> None:
+    assert (frames.PROTOCOL_VERSION, frames.MAX_BODY_BYTES, MAX_UINT) == (
+        1,
+        268_435_456,
+        9_007_199_254_740_991,
+    )
+
+
+@pytest.mark.parametrize("number", [0, 1, MAX_UINT])
+def test_decode_body_takes_integers_up_to_the_largest(number: int) -> None:
+    assert decode_body(packed([frames.TERMINATE, number])) == (frames.TERMINATE, (number,))
+
+
+def test_encode_frame_spells_an_array_of_the_kind_and_its_fields() -> None:
+    frame = encode_frame(frames.REPLY, 5, True, b"ab")
+    assert frame == b"\x00\x00\x00\x08" + b"\x94\x21\x05\xc3\xc4\x02ab"
+    assert encode_frame(frames.LIMIT) == b"\x00\x00\x00\x02" + b"\x91\x35"
+
+
+def test_encode_frame_refuses_a_body_above_the_cap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "MAX_BODY_BYTES", 8)
+    assert len(encode_frame(frames.LOG, b"aaaa")) == 4 + 8
+    with pytest.raises(ProtocolError) as caught:
+        encode_frame(frames.LOG, b"aaaaa")
+    assert str(caught.value) == "Cannot send frame LOG: 9 bytes, expected at most 8 bytes"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(packed([frames.LOG, "a"]), id="string"),
+        pytest.param(packed([frames.LOG, {1: 2}]), id="map"),
+        pytest.param(packed([frames.LOG, msgpack.ExtType(5, b"a")]), id="extension"),
+        pytest.param(packed([frames.LOG, *([0] * 8)]), id="nine items"),
+        pytest.param(packed([frames.LOG, [0] * 9]), id="nine items inside"),
+    ],
+)
+def test_decode_body_refuses_before_it_builds_what_no_frame_holds(body: bytes) -> None:
+    with pytest.raises(ProtocolError) as caught:
+        decode_body(body)
+    assert str(caught.value) == ("Cannot decode frame: ValueError, expected one MessagePack array")
+
+
+def test_decode_body_reads_eight_items_and_refuses_their_types() -> None:
+    with pytest.raises(ProtocolError) as caught:
+        decode_body(packed([frames.LOG, *([0] * 7)]))
+    assert str(caught.value) == (
+        f"Cannot decode frame LOG: fields {['int'] * 7}, expected ['bytes']"
+    )
+
+
+def test_decode_body_obeys_the_cap_on_one_field(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = packed([frames.LOG, b"aaaa"])
+    monkeypatch.setattr(frames, "MAX_BODY_BYTES", 4)
+    assert decode_body(body) == (frames.LOG, (b"aaaa",))
+    monkeypatch.setattr(frames, "MAX_BODY_BYTES", 3)
+    with pytest.raises(ProtocolError, match="Cannot decode frame: ValueError"):
+        decode_body(body)
+
+
+def test_decode_body_names_the_types_of_two_rows() -> None:
+    with pytest.raises(ProtocolError) as caught:
+        decode_body(packed([frames.REFUSED, 1, b"", 0]))
+    assert str(caught.value) == (
+        "Cannot decode frame REFUSED: fields ['int', 'bytes', 'int'], "
+        "expected ['int', 'bytes', 'bool']"
+    )
+
+
+def test_decode_body_error_keeps_its_cause() -> None:
+    with pytest.raises(ProtocolError) as caught:
+        decode_body(b"")
+    assert type(caught.value.__cause__) is ValueError
+
+
+def test_frame_reader_takes_a_body_at_its_cap_and_refuses_one_more() -> None:
+    def frame(size: int) -> bytes:
+        return encode_frame(frames.LOG, b"a" * (size - 4))
+
+    reader = FrameReader(max_body_bytes=20)
+    assert list(reader.feed(frame(20))) == [(frames.LOG, (b"a" * 16,))]
+    assert reader.held_bytes == 0
+    with pytest.raises(ProtocolError) as caught:
+        list(reader.feed(frame(21)))
+    assert str(caught.value) == "Cannot read frame: 21 bytes announced, expected at most 20 bytes"
+
+
+@pytest.mark.parametrize("part", [b"", b"\0", b"\0\0\0", b"\0\0\0\x02", b"\0\0\0\x02\x91"])
+def test_frame_reader_holds_an_unfinished_frame(part: bytes) -> None:
+    reader = FrameReader()
+    assert list(reader.feed(part)) == []
+    assert reader.held_bytes == len(part)
+
+
+def test_frame_reader_hands_out_what_stands_before_a_broken_frame() -> None:
+    """The broken frame and what follows it are still held; nothing before it is."""
+    good = encode_frame(frames.TERMINATE, 7)
+    broken = struct.pack(">I", 1) + b"\xc1"
+    reader = FrameReader()
+    messages = reader.feed(good + good + broken + good)
+    assert [next(messages), next(messages)] == [(frames.TERMINATE, (7,))] * 2
+    with pytest.raises(ProtocolError):
+        next(messages)
+    assert reader.held_bytes == len(broken) + len(good)
+
+
+def test_frame_reader_drops_a_frame_once_it_is_handed_out() -> None:
+    frame = encode_frame(frames.TERMINATE, 7)
+    reader = FrameReader()
+    messages = reader.feed(frame + frame[:5])
+    assert next(messages) == (frames.TERMINATE, (7,))
+    assert list(messages) == []
+    assert reader.held_bytes == 5
+    assert list(reader.feed(frame[5:])) == [(frames.TERMINATE, (7,))]
+
+
+def test_frame_reader_has_the_cap_of_a_body() -> None:
+    """A length at the cap is waited for, one above it is refused."""
+    reader = FrameReader()
+    assert list(reader.feed(struct.pack(">I", frames.MAX_BODY_BYTES))) == []
+    assert reader.held_bytes == 4
