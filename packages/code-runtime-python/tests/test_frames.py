@@ -26,6 +26,7 @@ from code_runtime_python._frames import (
     LogMessage,
     cut_message,
     parse_child_frame,
+    plain_log,
 )
 
 VECTORS = Path(__file__).parents[3] / "tests/vectors/fd3"
@@ -280,3 +281,22 @@ def test_messages_are_frozen() -> None:
     assert asdict(message) == {"kind": "exception", "message": "m"}
     with pytest.raises(AttributeError):
         message.message = "n"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        pytest.param(b'{"type":"log","text":"a b"}', "a b", id="plain"),
+        pytest.param(b'{"type":"log","text":""}', "", id="empty"),
+        pytest.param(b'{"type":"log","text":"}', None, id="no end of the text"),
+        pytest.param(b'{"type":"log","text":"a"]', None, id="another end"),
+        pytest.param(b'{"type":"log","text":"a","open":true}', None, id="open"),
+        pytest.param(b'{"type":"log","text":"a","text":"b"}', None, id="twice"),
+        pytest.param(b'{"type":"log","text":"\\u0061"}', None, id="escape"),
+        pytest.param(b'{"text":"a","type":"log"}', None, id="another order"),
+    ],
+)
+def test_plain_log_reads_what_the_parser_reads(line: bytes, text: str | None) -> None:
+    assert plain_log(line) == text
+    if text is not None:
+        assert parse_child_frame(line) == LogMessage(text, truncated=False, is_open=False)

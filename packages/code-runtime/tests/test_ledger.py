@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from code_runtime._execution._logs import plain_text
 from code_runtime._ledger import OutputLedger, limit_message, settle_early
-from code_runtime._lossless import measure
+from code_runtime._lossless import encode, measure, string_cost
 
 DIRECTORY = Path(__file__).parents[3] / "tests/vectors/ledger"
 
@@ -162,3 +163,32 @@ def test_ledger_equals_a_naive_one(cap: int, entries: list[str]) -> None:
     assert combined(logs) == expected
     assert message == reference_prefix(limit_message(cap), cap - json_cost(expected))
     assert json_cost(expected) + json_cost(message) <= cap
+
+
+@pytest.mark.parametrize("text", ["", "plain text", "it's {curly} [square] ~", " " * 40])
+def test_plain_text_reads_what_costs_as_many_bytes_as_it_has(text: str) -> None:
+    spelled = encode(text)
+    assert plain_text(spelled) == text
+    assert string_cost(text) == len(spelled)
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [b"", b'"', b'"a', b'a"', b"aa", b'"a\\n"', b'"a"b"', b'"\x7f"', b'"\x01"', b'"\xc3\xa9"', b'"a" ',
+     b' "a"', b'"a","b"', b"12", b'"a\n"'],
+)  # fmt: skip
+def test_plain_text_leaves_every_other_spelling_to_the_decoder(spelled: bytes) -> None:
+    assert plain_text(spelled) is None
+
+
+@given(st.text(max_size=20), st.integers(2, 60))
+def test_a_known_cost_changes_nothing(text: str, max_bytes: int) -> None:
+    """WT-065, WT-079."""
+    known, asked = OutputLedger(max_bytes), OutputLedger(max_bytes)
+    for _ in range(3):
+        assert known.admit(text, string_cost(text)) == asked.admit(text)
+    assert (known.logs, known.spent_bytes, known.exceeded) == (
+        asked.logs,
+        asked.spent_bytes,
+        asked.exceeded,
+    )

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, TypeAlias, final
 
+from code_runtime._execution._logs import plain_text
 from code_runtime._lossless import JsonValue, LosslessJsonError, decode
 
 from ._child.wire import CUT_MARKER, DONE_KINDS, MAX_FRAGMENTS, MAX_FRAME_BYTES, DoneKind
@@ -172,6 +173,18 @@ ChildMessage: TypeAlias = AckMessage | CallMessage | LogMessage | DoneMessage | 
 """What a valid line of the child means."""
 
 
+def plain_log(line: bytes) -> str | None:
+    """Return the text of a log frame that is one whole entry, as the child spells most of them.
+
+    Returns:
+        The text, which costs as many bytes as it has characters and two quotes; None for any other
+        frame, and for one that is spelled in another way.
+    """
+    if line.startswith(_PLAIN_LOG) and line.endswith(b"}"):
+        return plain_text(line[_LOG_HEAD_BYTES:-1])
+    return None
+
+
 def parse_child_frame(line: bytes) -> ChildMessage | None:
     """Rebuild one line of the child as a message.
 
@@ -225,6 +238,8 @@ def cut_message(message: str, max_bytes: int) -> str:
     return kept[:end].decode(*_UTF8) + CUT_MARKER
 
 
+_PLAIN_LOG: Final = b'{"type":"log","text":"'
+_LOG_HEAD_BYTES: Final = len(_PLAIN_LOG) - 1  # up to the text, whose quote is part of the sign
 _UTF8: Final = ("utf-8", "surrogatepass")
 
 

@@ -40,6 +40,7 @@ from ._frames import (
     LineTooLongError,
     LogMessage,
     parse_child_frame,
+    plain_log,
 )
 
 if TYPE_CHECKING:
@@ -328,6 +329,9 @@ class ProgramProcess:
             return
         if len(line) > PARSE_INLINE_BYTES:
             self._large_line = line
+        elif (text := plain_log(line)) is not None:
+            if self._session is not None:
+                self._session.on_plain_log(text)
         else:
             self._hand_over(parse_child_frame(line), len(line))
 

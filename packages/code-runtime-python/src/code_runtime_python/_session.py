@@ -196,6 +196,11 @@ class PythonSession:
         else:
             self._settlement.decide(_failure_of(message, self._config.max_value_bytes))
 
+    def on_plain_log(self, text: str) -> None:
+        """A log frame that is one entry of printable ASCII without quotes and backslashes."""
+        if self._takes_output():
+            self._logs.add_part(text, is_open=False, cost_bytes=len(text) + 2)
+
     def on_output(self, line: str) -> None:
         """A line on the process's own stdout or stderr."""
         self._logs.add_line(line)

@@ -83,6 +83,9 @@ Message = tuple[int, tuple[Any, ...]]
 _SHORT_ARRAY: Final = 0x90
 _LENGTH = struct.Struct(">I")
 _pack_length = _LENGTH.pack
+# The length of a LOG frame, the begin of its body, and the length of its text.
+_SHORT_LOG = struct.Struct(">I3sB")
+_SHORT_LOG_HEAD: Final = bytes((_SHORT_ARRAY + 2, LOG, 0xC4))
 _pack_body = msgpack.Packer(use_bin_type=True, autoreset=True).pack
 
 
@@ -174,6 +177,15 @@ class FrameReader:
         offset, available = 0, len(buffer)
         try:
             while available - offset >= 4:
+                if available - offset > _SHORT_LOG.size:
+                    length, head, size = _SHORT_LOG.unpack_from(buffer, offset)
+                    end = offset + 4 + length
+                    if head == _SHORT_LOG_HEAD and size == length - 4 and end <= available:
+                        # Most frames of a talkative program, spelled as the worker spells them.
+                        text = bytes(buffer[offset + _SHORT_LOG.size : end])
+                        offset = end
+                        yield LOG, (text,)
+                        continue
                 (length,) = _LENGTH.unpack_from(buffer, offset)
                 if length > self._max_body_bytes:
                     raise ProtocolError(

@@ -15,7 +15,7 @@ from code_runtime._execution._answers import INLINE_BYTES
 from code_runtime._execution._calls import CallDesk
 from code_runtime._execution._cputime import cpu_time_s
 from code_runtime._execution._journal import Journal
-from code_runtime._execution._logs import LogBook, LogObserver
+from code_runtime._execution._logs import LogBook, LogObserver, plain_text
 from code_runtime._execution._settlement import Completed, Failed, Lost, Settlement
 from code_runtime._guarded import ExitStatus, GuardError
 from code_runtime._ledger import OutputLedger
@@ -311,6 +311,11 @@ class RunSession:
         )
 
     def _on_log_frame(self, text: bytes) -> None:
+        plain = plain_text(text) if len(text) <= INLINE_BYTES else None
+        if plain is not None:
+            if not self._logs.admit(plain, len(text)):
+                self._end_for_limit()
+            return
         # The worker cuts its own entries: what is far above the room is forged, read a part only.
         most = 6 * self._ledger.remaining_bytes + 64
         entry = _decode_string(text) if len(text) <= most else _decode_start(text[:most])

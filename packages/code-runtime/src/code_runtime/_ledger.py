@@ -54,8 +54,12 @@ class OutputLedger:
         """Whether an entry went over the cap, or the far side said that one did."""
         return self._exceeded
 
-    def admit(self, text: str) -> bool:
+    def admit(self, text: str, cost_bytes: int | None = None) -> bool:
         """Charge one log entry.
+
+        Args:
+            text: The entry.
+            cost_bytes: What it costs as JSON, if that is known already.
 
         Returns:
             True if it was kept whole. False if it does not fit: its fitting prefix is kept (nothing
@@ -63,6 +67,11 @@ class OutputLedger:
         """
         if self._exceeded:
             return False
+        room = self._max_bytes - self._spent_bytes - (_COMMA_BYTES if self._logs else 0)
+        if cost_bytes is not None and cost_bytes <= room:
+            self._spent_bytes += cost_bytes + (_COMMA_BYTES if self._logs else 0)
+            self._logs.append(text)
+            return True
         cost, whole = _append(self._logs, text, self._max_bytes - self._spent_bytes)
         self._spent_bytes += cost
         self._exceeded = not whole

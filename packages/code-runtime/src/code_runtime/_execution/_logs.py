@@ -44,6 +44,22 @@ class LogObserver:
                 self.fault = error
 
 
+def plain_text(json_text: bytes) -> str | None:
+    """Return the string that a JSON text spells in printable ASCII without any escape.
+
+    That is what most lines of output are. Such a text costs as many bytes as it has.
+
+    Returns:
+        The string, or None if the text spells it in another way, or is something else.
+    """
+    if len(json_text) >= 2 and json_text.isascii():
+        text = json_text.decode("ascii")
+        inner = text[1:-1]
+        if inner.isprintable() and "\\" not in inner and text.count('"') == 2:
+            return inner if text[0] == '"' and text[-1] == '"' else None
+    return None
+
+
 @final
 class LogBook:
     """Admits log entries to the ledger, and shows those that are kept."""
@@ -54,9 +70,9 @@ class LogBook:
         self._ledger = ledger
         self._observer = observer
 
-    def admit(self, text: str) -> bool:
+    def admit(self, text: str, cost_bytes: int | None = None) -> bool:
         """Charge one entry; return False when it does not fit and the run must end."""
-        admitted = self._ledger.admit(text)
+        admitted = self._ledger.admit(text, cost_bytes)
         self._observer.mark()
         if admitted:
             self._observer.show(text)
