@@ -59,6 +59,21 @@ class LogLedger:
         self.remaining = room - cost
         return (_OPEN if is_open else _ENTRY) % quoted
 
+    def plain_frame(self, text: str) -> bytes | None:
+        """Charge a whole entry that JSON spells as it is, and return its frame.
+
+        Returns:
+            The frame; None, with nothing charged, for a text that has to be escaped, is no ASCII,
+            or does not fit.
+        """
+        cost = len(text) + _QUOTES_AND_COMMA
+        if cost > self.remaining or not text.isascii() or not text.isprintable():
+            return None
+        if '"' in text or "\\" in text:
+            return None
+        self.remaining -= cost
+        return _ENTRY % (b'"%b"' % text.encode("ascii"))
+
     def overflow(self) -> bytes:
         """Return the marker's frame; nothing is admitted from now on."""
         self.truncated = True

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 _decoder = codecs.getincrementaldecoder("utf-8")
+_FEW_PIECES = 64  # what `print` makes of its arguments
 _PIECES = 1_024  # pieces of an unfinished line that are joined at a time
 _FRAMES = 1_024  # frames that are sent at a time
 
@@ -96,9 +97,16 @@ class Output:
         if self._owner != getpid():
             self._begin_copy()
         with self._lock:
-            self._waiting.append((line, text, flush))
-            if self._busy:
-                return
+            if self._busy or self._waiting:
+                self._waiting.append((line, text, flush))
+                if self._busy:
+                    return
+            else:
+                try:
+                    self._busy = True
+                    self._serve(line, text, flush)
+                finally:
+                    self._busy = False
             while self._waiting:
                 try:
                     self._busy = True
@@ -124,10 +132,28 @@ class Output:
     def _serve(self, line: _Line, text: str, flush: bool) -> None:
         if self._channel.done:
             _write_native(line.fd, line.take(text))
-        elif not self.ledger.truncated:
+        elif not self.ledger.truncated and not self._serve_plain(line, text, flush):
             frames = self._frames(line, text, flush)
             if frames:
                 self._channel.send(b"".join(frames))
+
+    def _serve_plain(self, line: _Line, text: str, flush: bool) -> bool:
+        """Take a piece of a line, or its plain end, with less ado; return whether that was it."""
+        if flush or self._open is not None:
+            return False
+        end = text.find("\n")
+        if end < 0 and self.ledger.may_fit(line.characters + len(text), continued=False):
+            line.add(text)
+            return True
+        if end != len(text) - 1 or len(line.pieces) > _FEW_PIECES or line.blocks:
+            return False
+        whole = "".join((*line.pieces, text[:-1]))
+        frame = self.ledger.plain_frame(whole)
+        if frame is None:
+            return False
+        line.pieces, line.characters = [], 0
+        self._channel.send(frame)
+        return True
 
     def _frames(self, line: _Line, text: str, flush: bool) -> list[bytes]:
         frames: list[bytes] = []
