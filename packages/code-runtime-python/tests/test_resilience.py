@@ -20,6 +20,7 @@ from python_forgery import FORGE
 from run_requests import Provider, Tools, build_request
 
 from code_runtime import AbortSignal, CodeRunResult, CodeRuntime, Context
+from code_runtime._execution._logs import LogObserver
 from code_runtime_python import PythonCodeRuntime
 
 pytestmark = pytest.mark.anyio
@@ -407,3 +408,23 @@ async def test_an_abort_from_a_signal_handler(runtime: CodeRuntime) -> None:
     finally:
         signal.signal(signal.SIGUSR2, before)
     assert failure(result) == ("abort", "by signal")
+
+
+async def test_a_fault_of_our_own_in_a_log_ends_its_run(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever raises where frames are read, the run does not wait for its wall."""
+
+    def fail(_: LogObserver) -> None:
+        raise RuntimeError("a fault of our own")
+
+    async with provider() as runtime:
+        with monkeypatch.context() as patch:
+            patch.setattr(LogObserver, "mark", fail)
+            result = await runtime.run(build_request("print('x')\nwhile True: pass"))
+        assert result.error is not None
+        assert (result.error.kind, result.error.message) == (
+            "worker-exit",
+            "the Python process was killed: its output could not be read",
+        )
+        await run_fine(runtime)

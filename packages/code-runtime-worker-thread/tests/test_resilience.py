@@ -14,6 +14,7 @@ from leftovers import snapshot_resources
 from run_requests import Provider, build_request
 
 from code_runtime import CodeRunResult, CodeRuntime, Context
+from code_runtime._execution._logs import LogObserver
 from code_runtime_worker_thread import WorkerThreadCodeRuntime
 
 pytestmark = pytest.mark.anyio
@@ -226,3 +227,23 @@ async def test_an_abort_from_a_signal_handler(provider: Provider) -> None:
         signal.signal(signal.SIGUSR2, before)
     assert result.error is not None
     assert (result.error.kind, result.error.message) == ("abort", "by signal")
+
+
+async def test_a_fault_of_our_own_in_a_log_ends_its_run(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever raises where frames are read, the run does not wait for its wall."""
+
+    def fail(_: LogObserver) -> None:
+        raise RuntimeError("a fault of our own")
+
+    async with provider() as runtime:
+        with monkeypatch.context() as patch:
+            patch.setattr(LogObserver, "mark", fail)
+            result = await runtime.run(build_request("console.log('x'); for (;;);"))
+        assert result.error is not None
+        assert (result.error.kind, result.error.message) == (
+            "worker-exit",
+            "the Node process was killed: its output could not be read",
+        )
+        await run_fine(runtime)

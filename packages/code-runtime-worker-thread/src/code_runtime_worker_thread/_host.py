@@ -147,6 +147,11 @@ class NodeHost:
                     readers.start_soon(self._stdout.read)
                     readers.start_soon(self._stderr.read)
                 self._readers_done.set()
+        except Exception:
+            # Of our own, or of the system: it ends this run, and the process with it.
+            if self._session is not None:
+                self._session.on_lost("its output could not be read")
+            raise
         finally:
             self.retire("the host is closed")
             with anyio.CancelScope(shield=True):
