@@ -388,13 +388,16 @@ class GuardedProcess:
         if how not in (b"code", b"signal"):
             raise ValueError(how)
         is_memory = self._memory_bytes is not None or cause == b"memory"
+        # The end of the warden reaches host and guard; the host's order to kill may come first.
+        is_ordered = self._has_pidfds and self._link is not None and not self._link.alive
+        is_lost = cause == b"warden" or (is_ordered and (how, value) == (b"signal", signal.SIGKILL))
         self._status = ExitStatus(
             code=value if how == b"code" else None,
             signal=value if how == b"signal" else None,
             utime_s=number(words[3]) / 1e6,
             stime_s=number(words[4]) / 1e6,
             maxrss_bytes=number(words[5]),
-            reason="memory" if is_memory else "guard-lost" if cause == b"warden" else None,
+            reason="memory" if is_memory else "guard-lost" if is_lost else None,
             memory_bytes=self._memory_bytes,
         )
         self._exited.set()
