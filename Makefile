@@ -5,6 +5,10 @@ PYTHON ?= python3
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 FUZZ ?= 20
+MINUTES ?= 10
+SOAK_ARGS ?=
+ONLY ?=
+JOBS ?= 2
 VITEST_ARGS ?=
 
 # Nothing of another environment leaks in; the commands of this checkout come first. Only recipes
@@ -14,7 +18,7 @@ WITH_TOOLS := PATH="$(CURDIR)/.setup/bin:$(CURDIR)/.venv/bin:$$PATH" VIRTUAL_ENV
 BIN := .venv/bin
 
 .NOTPARALLEL:
-.PHONY: help setup demo test check fmt build corpora fuzz bench bench-peers bench-compare clean
+.PHONY: help setup demo test check fmt build corpora fuzz soak mutants bench bench-peers bench-compare clean
 
 help:
 	@echo "make demo    set up and run the example programs"
@@ -24,6 +28,8 @@ help:
 	@echo "make build   wheels and sdists in dist/"
 	@echo "make corpora every program of HumanEval and test262, on every way to run it"
 	@echo "make fuzz    the fuzz tests at random, FUZZ=20 times as long as in make test"
+	@echo "make soak    programs of all kinds for MINUTES=10 for each provider: nothing may grow"
+	@echo "make mutants change what decides on validity, and see that tests notice (ONLY=names,…)"
 	@echo "make bench   what a run, a call, a value and a line cost (BENCH_ARGS=…); also bench-peers"
 	@echo "             beside other runtimes, bench-compare BASE=<commit> against another commit"
 	@echo "make setup   only set up; make clean undoes it"
@@ -66,6 +72,12 @@ fuzz: setup
 	pytest tests/fuzz $(PYTEST_ARGS) || code=1; \
 	npm run --silent test --workspaces --if-present -- fuzz $(VITEST_ARGS) || code=1; \
 	exit $$code
+
+soak: setup
+	@$(WITH_TOOLS) $(BIN)/python -W error tests/soak/soak.py --minutes $(MINUTES) $(SOAK_ARGS)
+
+mutants: setup
+	@$(WITH_TOOLS) $(BIN)/python -m scripts.mutants --only "$(ONLY)" --jobs $(JOBS)
 
 bench: setup
 	@$(WITH_TOOLS) $(BIN)/python -m bench $(BENCH_ARGS)

@@ -104,6 +104,14 @@ def test_encoders_write_the_line_of_the_vector(vector: dict[str, typing.Any]) ->
     assert encode_shape(vector["shape"], vector["frame"]) == vector["line"].encode() + b"\n"
 
 
+def test_log_frame_is_a_whole_entry_unless_told() -> None:
+    assert wire.encode_log("a") == b'{"type":"log","text":"a"}\n'
+
+
+def test_child_reads_a_mebibyte_in_16_turns() -> None:
+    assert wire.READ_BYTES * 16 == 2**20
+
+
 READERS: dict[str, Callable[[bytes], object]] = {
     "Boot": inbound.read_boot,
     "Run": inbound.read_run,

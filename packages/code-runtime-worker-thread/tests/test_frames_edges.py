@@ -99,10 +99,10 @@ def test_decode_body_error_keeps_its_cause() -> None:
 
 def test_frame_reader_takes_a_body_at_its_cap_and_refuses_one_more() -> None:
     def frame(size: int) -> bytes:
-        return encode_frame(frames.LOG, b"a" * (size - 4))
+        return encode_frame(frames.DONE, b"a" * (size - 4))
 
     reader = FrameReader(max_body_bytes=20)
-    assert list(reader.feed(frame(20))) == [(frames.LOG, (b"a" * 16,))]
+    assert list(reader.feed(frame(20))) == [(frames.DONE, (b"a" * 16,))]
     assert reader.held_bytes == 0
     with pytest.raises(ProtocolError) as caught:
         list(reader.feed(frame(21)))
@@ -143,3 +143,44 @@ def test_frame_reader_has_the_cap_of_a_body() -> None:
     reader = FrameReader()
     assert list(reader.feed(struct.pack(">I", frames.MAX_BODY_BYTES))) == []
     assert reader.held_bytes == 4
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 254, 255, 256, 257])
+def test_frame_reader_reads_log_frames_of_every_head(size: int) -> None:
+    """Up to 255 bytes the head of a text is short; both kinds of head may be mixed and cut."""
+    frame = encode_frame(frames.LOG, b"a" * size)
+    other = encode_frame(frames.LOG, b"b")
+    whole = [(frames.LOG, (b"a" * size,)), (frames.LOG, (b"b",))]
+    assert list(FrameReader().feed(frame + other)) == whole
+    for cut in (1, 4, 7, 8, 9, len(frame) - 1, len(frame)):
+        reader = FrameReader()
+        seen = [*reader.feed(frame[:cut]), *reader.feed(frame[cut:] + other)]
+        assert seen == whole
+        assert reader.held_bytes == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"\x92\x32\xc4\x01ab", id="longer than its text"),
+        pytest.param(b"\x92\x32\xc4\x03ab", id="shorter than its text"),
+        pytest.param(b"\x92\x32\xc4\x00ab", id="no text, and more"),
+    ],
+)
+def test_frame_reader_refuses_a_log_frame_whose_lengths_differ(body: bytes) -> None:
+    with pytest.raises(ProtocolError, match="expected one MessagePack array"):
+        list(FrameReader().feed(struct.pack(">I", len(body)) + body))
+
+
+def test_frame_reader_takes_the_kind_of_a_short_frame_into_account() -> None:
+    frame = encode_frame(frames.DONE, b"ab")
+    assert list(FrameReader().feed(frame)) == [(frames.DONE, (b"ab",))]
+
+
+def test_decode_body_refuses_a_long_head_of_an_array() -> None:
+    assert decode_body(b"\x92\x03\x05") == (frames.TERMINATE, (5,))
+    with pytest.raises(ProtocolError) as caught:
+        decode_body(b"\xdc\x00\x02\x03\x05")
+    assert str(caught.value) == (
+        "Cannot decode frame: a long head, expected the short one of an array"
+    )

@@ -180,7 +180,8 @@ class FrameReader:
                 if available - offset > _SHORT_LOG.size:
                     length, head, size = _SHORT_LOG.unpack_from(buffer, offset)
                     end = offset + 4 + length
-                    if head == _SHORT_LOG_HEAD and size == length - 4 and end <= available:
+                    is_short_log = head == _SHORT_LOG_HEAD and size == length - 4
+                    if is_short_log and end <= available and length <= self._max_body_bytes:
                         # Most frames of a talkative program, spelled as the worker spells them.
                         text = bytes(buffer[offset + _SHORT_LOG.size : end])
                         offset = end
