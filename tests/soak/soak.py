@@ -183,8 +183,8 @@ def main() -> int:
     providers = list(LANGUAGES) if options.provider == "both" else [options.provider]
     reports = {}
     for provider in providers:
-        reports[provider] = soak(provider, options)
-        show(provider, *reports[provider], options)
+        report, lines = reports[provider] = soak(provider, options)
+        show(provider, report, lines, options)
     write(reports, options)
     return 0 if all(is_ok(lines) for _, lines in reports.values()) else 1
 
