@@ -53,7 +53,7 @@ def test_encode_frame_refuses_a_body_above_the_cap(monkeypatch: pytest.MonkeyPat
     "body",
     [
         pytest.param(packed([frames.LOG, "a"]), id="string"),
-        pytest.param(packed([frames.LOG, {1: 2}]), id="map"),
+        pytest.param(packed([frames.LOG, {b"a": 2}]), id="map"),
         pytest.param(packed([frames.LOG, msgpack.ExtType(5, b"a")]), id="extension"),
         pytest.param(packed([frames.LOG, *([0] * 8)]), id="nine items"),
         pytest.param(packed([frames.LOG, [0] * 9]), id="nine items inside"),
@@ -138,6 +138,15 @@ def test_frame_reader_drops_a_frame_once_it_is_handed_out() -> None:
     assert list(reader.feed(frame[5:])) == [(frames.TERMINATE, (7,))]
 
 
+@pytest.mark.parametrize("length", [2**31 - 1, 2**31, 2**32 - 1])
+def test_frame_reader_reads_a_length_as_unsigned(length: int) -> None:
+    with pytest.raises(ProtocolError) as caught:
+        list(FrameReader().feed(struct.pack(">I", length) + b"\x91\x35"))
+    assert str(caught.value) == (
+        f"Cannot read frame: {length} bytes announced, expected at most 268435456 bytes"
+    )
+
+
 def test_frame_reader_has_the_cap_of_a_body() -> None:
     """A length at the cap is waited for, one above it is refused."""
     reader = FrameReader()
@@ -170,6 +179,15 @@ def test_frame_reader_reads_log_frames_of_every_head(size: int) -> None:
 def test_frame_reader_refuses_a_log_frame_whose_lengths_differ(body: bytes) -> None:
     with pytest.raises(ProtocolError, match="expected one MessagePack array"):
         list(FrameReader().feed(struct.pack(">I", len(body)) + body))
+
+
+@pytest.mark.parametrize("size", [1, 127, 128, 255])
+def test_frame_reader_needs_no_decoder_for_a_short_log_frame(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "decode_body", None)
+    frame = encode_frame(frames.LOG, b"a" * size)
+    assert list(FrameReader().feed(frame)) == [(frames.LOG, (b"a" * size,))]
 
 
 def test_frame_reader_takes_the_kind_of_a_short_frame_into_account() -> None:
