@@ -147,6 +147,14 @@ def depth_of(pid: int) -> int:
     return depth
 
 
+async def wait_idle(runtime: CodeRuntime) -> None:
+    """Wait until a process is ready for the next run, and none is on its way."""
+    pool = runtime._pool  # type: ignore[attr-defined]
+    with anyio.fail_after(20):
+        while pool._booting_count or not pool._idle:  # noqa: ASYNC110 nobody tells
+            await anyio.sleep(0.005)
+
+
 def stuck_reply(runtime: CodeRuntime, pid: int) -> Callable[[], bool]:
     """Tell whether a part of a frame waits for room in the socket to this process."""
     hosts = [host for host in runtime._pool._hosts if host._process]  # type: ignore[attr-defined]

@@ -56,6 +56,16 @@ def test_line_with_an_inexact_number_is_judged_up_to_a_length(bom: bytes) -> Non
 
 
 @pytest.mark.parametrize(
+    "number", [b"1E400", b"-1E400", b"1E-400", b"1.5E+400", b"-0E0", b"-0.0E-5"]
+)
+def test_inexact_number_is_replaced_whatever_the_case_of_its_exponent(number: bytes) -> None:
+    """PY-229."""
+    for spelled in (number, number.lower()):
+        line = b'{"type":"done","value":[1,%b]}' % spelled
+        assert parse_child_frame(line) == DoneMessage(True, [1, 0], False)
+
+
+@pytest.mark.parametrize(
     "chunks", [[b"aaaa\n"], [b"aa", b"aa\n"], [b"b\naaaa\n"], [b"b\naaaa", b"\n"]]
 )
 def test_line_reader_takes_a_line_at_its_cap(chunks: list[bytes]) -> None:
