@@ -66,6 +66,9 @@ def test_no_descriptor_to_try_a_temporary_folder_with() -> None:
         process.ask("files 256")
 
 
+NOT_UP = "`worker-exit`: worker did not start: "
+
+
 def user_of_its_own() -> list[str]:
     """Return a launcher that runs a command as a user that nobody else is."""
     if os.getuid() != 0 or shutil.which("setpriv") is None:
@@ -74,6 +77,7 @@ def user_of_its_own() -> list[str]:
     return ["setpriv", f"--reuid={1_000_000 + os.getpid()}", "--clear-groups", *rights]
 
 
+@pytest.mark.timeout(300)  # a Node that gets no thread may hang until its boot is given up
 def test_no_further_process_can_be_started(backend: Backend, loop: str) -> None:
     """PY-064: RLIMIT_NPROC counts the processes and threads of a user; root is exempt."""
     with host_process(backend, loop, launcher=user_of_its_own()) as process:
@@ -82,8 +86,9 @@ def test_no_further_process_can_be_started(backend: Backend, loop: str) -> None:
         assert process.outcomes("run 2") == ["value"] * 2
         process.ask("fill")
         outcomes = set(process.outcomes("crowd 4"))
-        assert outcomes <= NO_PROCESS | {"value"}
-        assert outcomes & NO_PROCESS
+        refused = {item for item in outcomes if item in NO_PROCESS or item.startswith(NOT_UP)}
+        assert outcomes - refused <= {"value"}
+        assert refused
         process.ask("empty")
         process.outcomes("run 1")
         assert process.outcomes("run 2") == ["value"] * 2

@@ -39,6 +39,7 @@ from anyio.abc import TaskGroup
 from faults import BACKENDS, Backend, outcome_of, stuck_reply
 from run_requests import build_request
 
+import code_runtime_worker_thread._host as node_host
 from code_runtime import CodeRuntime, CodeRuntimeError
 
 LIMITS = {"files": resource.RLIMIT_NOFILE, "processes": resource.RLIMIT_NPROC}
@@ -193,6 +194,8 @@ class Host:
 
 async def main(name: str) -> None:
     """Obey until standard input ends."""
+    # A minute is for a starved machine; a Node that gets no thread would take it whole.
+    setattr(node_host, "BOOT_TIMEOUT_S", 10)  # noqa: B010 final for everyone else
     # A choice of tempfile's own would pass over a folder that is full.
     tempfile.tempdir = os.environ.get("TMPDIR")
     async with anyio.create_task_group() as tasks, AsyncExitStack() as stack:
