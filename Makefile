@@ -6,6 +6,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 FUZZ ?= 20
 MINUTES ?= 10
+RUNS ?=
 SOAK_ARGS ?=
 ONLY ?=
 JOBS ?= 2
@@ -74,7 +75,8 @@ fuzz: setup
 	exit $$code
 
 soak: setup
-	@$(WITH_TOOLS) $(BIN)/python -W error tests/soak/soak.py --minutes $(MINUTES) $(SOAK_ARGS)
+	@$(WITH_TOOLS) $(BIN)/python -W error tests/soak/soak.py \
+		$(if $(RUNS),--runs $(RUNS),--minutes $(MINUTES)) $(SOAK_ARGS)
 
 mutants: setup
 	@$(WITH_TOOLS) $(BIN)/python -m scripts.mutants --only "$(ONLY)" --jobs $(JOBS)
