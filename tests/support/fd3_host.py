@@ -128,7 +128,10 @@ class Child:
 
     def read(self) -> dict[str, Any] | None:
         """Wait for one frame; None at the end of the stream."""
-        line = self._reader.readline()
+        try:
+            line = self._reader.readline()
+        except ConnectionResetError:  # it left with a reply unread; what it sent came before that
+            line = self._reader.readline()
         if not line.endswith(b"\n"):
             assert line == b"", f"torn frame {line[:200]!r}"
             return None

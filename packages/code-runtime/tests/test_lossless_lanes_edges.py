@@ -87,6 +87,17 @@ def test_lossless_dict_that_changes_while_it_is_read_is_named(is_emptied: bool) 
     assert caught.value.reason == "value changed while it was read"
 
 
+def test_lossless_path_leaves_out_a_key_that_is_gone() -> None:
+    """WT-105: the dict around the refused value was emptied while that one was read."""
+    table: dict[str, Any] = {"a": ["x" * 50_000, {1}]}
+    walk = _lossless._pieces([7, table])
+    next(walk)
+    table.clear()
+    with pytest.raises(LosslessJsonError) as caught:
+        list(walk)
+    assert str(caught.value) == "$[1][1]: set is not JSON"
+
+
 @pytest.mark.parametrize("text", ['{"a\n":1}', '["\n"]', '{"a":"\x1f"}', '"\t"'])
 def test_lossless_exact_lane_refuses_control_characters(text: str) -> None:
     """SC-029: in keys as in values, also where the C decoder cannot go."""
