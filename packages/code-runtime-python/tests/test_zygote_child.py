@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="a zygote needs Linux"),
 ]
 
-ZYGOTE = Zygote(str(CHILD_FOLDER), "_child.__main__:load()", ("decimal",))
+ZYGOTE = Zygote(str(CHILD_FOLDER), "_child.__main__:rehearse()", ("decimal",))
 PYENV = Path.home() / ".pyenv" / "versions"
 PYTHONS = [Path(sys.executable)]
 for minor in (10, 11, 12, 13):

@@ -77,7 +77,7 @@ class PythonCodeRuntime(PooledCodeRuntime[ProgramProcess]):
         """Make the keeper of the zygote, or of the warden that starts interpreters."""
         if self._start_method == "spawn":
             return WardenKeeper(folder)
-        zygote = Zygote(str(CHILD_FOLDER), "_child.__main__:load()", self._config.preload)
+        zygote = Zygote(str(CHILD_FOLDER), "_child.__main__:rehearse()", self._config.preload)
         return WardenKeeper(folder, python=self._python, zygote=zygote)
 
     def fail_early(self, kind: FailureKind, message: str) -> CodeRunResult:

@@ -74,7 +74,9 @@ class Guard:
         self._slot = slot
         self._program: int | None = None
         self._limit_bytes = 0
+        self._sample_at_s = 0.0
         self._is_killing = False
+        self._is_alone = False
         self._cause = "none"
         self._poll = select.poll()
         self._inbox = bytearray()
@@ -97,14 +99,18 @@ class Guard:
             self._beat()
             self._reap()
             if self._limit_bytes and not self._is_killing:
-                self._sample()
+                self._sample_when_due()
         self._tell(f"gone {len(self._hunt.immune)}")
         # A warden that the program froze must be able to leave too.
         with contextlib.suppress(OSError):
             signal.pidfd_send_signal(_WARDEN, signal.SIGCONT)
 
     def _is_done(self) -> bool:
-        if not self._is_killing or not self._hunt.step():
+        if not self._is_killing:
+            return False
+        if self._is_alone:
+            return True
+        if not self._hunt.step():
             return False
         self._reap()
         return self._program is None or self._program in self._hunt.immune
@@ -134,6 +140,9 @@ class Guard:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
+                # Who loses its parent becomes a child of this subreaper before that one can be
+                # reaped, so without children there are no descendants either.
+                self._is_alone = True
                 return
             if pid == 0:
                 return
@@ -171,6 +180,7 @@ class Guard:
             self._tell(f"swept {self._count()}")
         elif line.startswith(b"watch "):
             self._limit_bytes = int(line[6:])
+            self._sample_at_s = time.monotonic() + _SAMPLE_MS / 1000
 
     def _count(self) -> int:
         return len(self._tree.living(os.getpid(), spare=self._spare()))
@@ -185,6 +195,11 @@ class Guard:
             self._beat()
             self._reap()
             time.sleep(_HUNT_MS / 1000)
+
+    def _sample_when_due(self) -> None:
+        if time.monotonic() >= self._sample_at_s:
+            self._sample()
+            self._sample_at_s = time.monotonic() + _SAMPLE_MS / 1000
 
     def _sample(self) -> None:
         used = 0

@@ -77,6 +77,24 @@ class OutputLedger:
         self._exceeded = not whole
         return whole
 
+    def admit_all(self, texts: list[str], cost_bytes: int) -> bool:
+        """Charge several log entries, if all of them fit.
+
+        Args:
+            texts: The entries, at least one.
+            cost_bytes: What they cost as JSON together, without commas.
+
+        Returns:
+            Whether they were kept; otherwise nothing is charged.
+        """
+        commas = len(texts) if self._logs else len(texts) - 1
+        cost = cost_bytes + _COMMA_BYTES * commas
+        if self._exceeded or cost > self._max_bytes - self._spent_bytes:
+            return False
+        self._spent_bytes += cost
+        self._logs += texts
+        return True
+
     def exhaust(self) -> None:
         """Mark the ledger as exceeded: the far side has dropped output of its own (WT-080)."""
         self._exceeded = True

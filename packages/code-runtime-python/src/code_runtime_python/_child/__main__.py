@@ -1,7 +1,7 @@
 """Start of a child process: loads this folder as a package of a private name, then serves fd 3.
 
-Run as `python -I <folder>/__main__.py`. Another process that forks children loads it once:
-`scope = runpy.run_path("<folder>/__main__.py", run_name="child"); serve = scope["load"]()`.
+Run as `python -I <folder>/__main__.py`. A zygote, which forks children, loads it once:
+`scope = runpy.run_path("<folder>/__main__.py", run_name="child"); serve = scope["rehearse"]()`.
 
 Nothing is put on `sys.path`. The modules get a copy of the builtins, so that a program which
 rebinds a builtin does not change what the machinery does, and their code carries a label in place
@@ -59,13 +59,13 @@ class _Finder:
         return spec
 
 
-def load(folder: str | None = None) -> Callable[[int], NoReturn]:
+def load(*, rehearsed: bool = False) -> Callable[[int], NoReturn]:
     """Import the child and return its `serve`, leaving no trace in `sys.modules`.
 
     Args:
-        folder: The folder of the child; by default that of this file.
+        rehearsed: Whether to go once through a run.
     """
-    finder = _Finder(folder or os.path.dirname(os.path.abspath(__file__)))
+    finder = _Finder(os.path.dirname(os.path.abspath(__file__)))
     sys.meta_path.insert(0, finder)
     try:
         module = import_module(f"{PACKAGE}.main")
@@ -73,7 +73,14 @@ def load(folder: str | None = None) -> Callable[[int], NoReturn]:
         sys.meta_path.remove(finder)
         for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:
             del sys.modules[name]
+    if rehearsed:
+        module.rehearse()
     return cast("Callable[[int], NoReturn]", module.serve)
+
+
+def rehearse() -> Callable[[int], NoReturn]:
+    """Load the child in a zygote, and go once through a run: what that leaves is there for all."""
+    return load(rehearsed=True)
 
 
 _builtins = dict(vars(builtins))

@@ -51,14 +51,13 @@ class Channel:
         self._held = bytearray()
         self._short_of_memory = False
         self._lost = False
-        os.register_at_fork(after_in_child=self._leave)
 
     @property
     def foreign(self) -> bool:
         """Whether this is a forked copy of the process that the host started."""
         return self.owner != getpid()
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
         """Close the channel in a forked copy, whatever thread held its lock when it forked."""
         self.lock = RLock()
         self._outbox.clear()
@@ -67,8 +66,12 @@ class Channel:
         if self.fd >= 0:
             if self.on_leave is not None:
                 self.on_leave()
-            close(self.fd)
-            self.fd = -1
+            self.close()
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        close(self.fd)
+        self.fd = -1
 
     # Out
 

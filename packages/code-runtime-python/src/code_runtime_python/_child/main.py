@@ -23,6 +23,7 @@ import io
 import os
 import sys
 from os import _exit
+from socket import socketpair
 from types import ModuleType
 from typing import NoReturn
 
@@ -57,6 +58,21 @@ _enable_collector = gc.enable
 _set_recursion_limit = sys.setrecursionlimit
 
 
+def rehearse() -> None:
+    """Do in a zygote what makes the first run of a process slow, and leave nothing of it."""
+    shield.apply()
+    ours, theirs = socketpair()
+    with ours:
+        channel = Channel(theirs.detach())
+        loop = new_loop()
+        try:
+            Stream(Output(channel), 1).write("x\n")
+            warm_up(channel, loop)
+        finally:
+            loop.close()
+            channel.close()
+
+
 def serve(fd: int) -> NoReturn:
     """Serve one run on a socket, and end the process.
 
@@ -64,6 +80,7 @@ def serve(fd: int) -> NoReturn:
         fd: The socket; it is moved to a private descriptor.
     """
     channel = Channel(fd)
+    os.register_at_fork(after_in_child=channel.leave)
     loop = new_loop()
     try:
         _Run(channel, loop).serve()
@@ -100,6 +117,10 @@ class _Run:
         """Go through the whole life of the child."""
         shield.apply()
         warm_up(self._channel, self._loop)
+        # The collector would write to every object that was imported: it is told to leave these
+        # alone, and stays off until the program has been compiled.
+        gc.freeze()
+        gc.disable()
         # Only now: the loop of the warm-up would take a boot frame that is there for a reply.
         self._connect()
         if sys.platform == "linux":

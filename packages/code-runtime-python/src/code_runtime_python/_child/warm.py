@@ -2,15 +2,13 @@
 
 A child may wait for its boot frame as a spare. In a forked one the first write to each page of
 memory costs a copy of that page, and in any process the first pass through code is the slow one;
-so both are done before. The garbage collector would write to every object that was imported: it is
-told to leave these alone, and stays off until the program has been compiled.
+so both are done before, the second in the zygote already.
 
 Standard library only, CPython 3.10 or later.
 """
 
 from __future__ import annotations
 
-import gc
 from asyncio import AbstractEventLoop
 from collections.abc import Awaitable
 from types import ModuleType
@@ -49,8 +47,6 @@ def warm_up(channel: Channel, loop: AbstractEventLoop) -> None:
     loop.run_until_complete(loop.create_task(_spell(program())))
     read_run(_RUN)
     read_reply(_REPLY)
-    gc.freeze()
-    gc.disable()
 
 
 async def _spell(program: Awaitable[tuple[object] | None]) -> None:

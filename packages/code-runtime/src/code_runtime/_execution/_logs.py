@@ -25,6 +25,11 @@ class LogObserver:
         self._times_ms: list[float] | None = [] if record else None
         self.fault: BaseException | None = None
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether anyone wants to know of each entry when it comes."""
+        return self._on_log is not None or self._times_ms is not None
+
     def times_ms(self, kept_count: int) -> list[float] | None:
         """Return the arrival of each kept entry, in ms since the assignment, if recorded."""
         return None if self._times_ms is None else self._times_ms[:kept_count]
@@ -77,3 +82,17 @@ class LogBook:
         if admitted:
             self._observer.show(text)
         return admitted
+
+    def admit_plain(self, texts: list[str], cost_bytes: int) -> bool:
+        """Charge plain entries, see `plain_text`, that nobody observes.
+
+        Args:
+            texts: The entries.
+            cost_bytes: What they cost as JSON, without the commas between them.
+
+        Returns:
+            False when one of them does not fit and the run must end, as for `admit`.
+        """
+        if self._ledger.admit_all(texts, cost_bytes):
+            return True
+        return all(self._ledger.admit(text, len(text) + 2) for text in texts)

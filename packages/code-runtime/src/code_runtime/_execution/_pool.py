@@ -1,7 +1,7 @@
 """Keeps processes ready: a run takes one that waits for it, and gives it back.
 
-A host that is taken is replaced at once, so `spare_count` idle ones stay ready; more come up when
-runs wait, up to one for each concurrent run, and go again after `SURPLUS_S` without use.
+A host that is taken is replaced, so `spare_count` idle ones stay ready; more come up when runs
+wait, up to one for each concurrent run, and go again after `SURPLUS_S` without use.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ import anyio.abc
 
 SURPLUS_S: Final = 10.0
 BOOT_TRIES: Final = 3
+# As long as another host is ready, a replacement leaves the processors to the run that begins, and
+# to the rest of the one that ends.
+REPLACE_DELAY_S: Final = 0.01
 
 
 class HostBootError(Exception):
@@ -94,6 +97,7 @@ class HostPool(Generic[H]):
         self._waiters: deque[_Waiter[H]] = deque()
         self._booting_count = 0
         self._closed = False
+        self._is_replacing = False
         # More boots at once than processors only make each of them later.
         self._boots = anyio.CapacityLimiter(max(2, os.cpu_count() or 1))
 
@@ -130,7 +134,7 @@ class HostPool(Generic[H]):
             host = waiter.host
             if host is None:
                 raise waiter.error or HostBootError("the provider is disposed")
-        self._refill()
+        self._replace()
         return host
 
     def give_back(self, host: H) -> None:
@@ -178,6 +182,19 @@ class HostPool(Generic[H]):
         for _ in range(missing):
             self._booting_count += 1
             self._task_group.start_soon(self._add_host)
+
+    def _replace(self) -> None:
+        """Refill, at once if no host is ready."""
+        if self._closed or not self._idle or self._waiters:
+            self._refill()
+        elif not self._is_replacing:
+            self._is_replacing = True
+            self._task_group.start_soon(self._refill_later)
+
+    async def _refill_later(self) -> None:
+        await anyio.sleep(REPLACE_DELAY_S)
+        self._is_replacing = False
+        self._refill()
 
     async def _add_host(self) -> None:
         try:
@@ -237,7 +254,7 @@ class HostPool(Generic[H]):
         finally:
             self._hosts.discard(host)
             self._idle = deque(item for item in self._idle if item[1] is not host)
-            self._refill()
+            self._replace()
 
     def _fail_waiter(self, error: HostBootError) -> None:
         # One failed boot fails one run; the next run tries again.
