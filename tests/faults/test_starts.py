@@ -15,6 +15,7 @@ from faults import (
     Backend,
     build_trap,
     depth_of,
+    end_waiting_guards,
     outcome_of,
     read_table,
     wait_dead,
@@ -53,6 +54,7 @@ async def test_a_process_that_is_struck_when_it_appears_costs_no_run(backend: Ba
             if blow.victim == "warden":
                 continue  # it appears when the provider loads
             await wait_idle(runtime)  # else the run itself takes the one that is struck
+            await end_waiting_guards()
             with Ambush(blow) as ambush:
                 await backend.run_fine(runtime)
                 await ambush.wait()

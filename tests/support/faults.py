@@ -151,8 +151,20 @@ async def wait_idle(runtime: CodeRuntime) -> None:
     """Wait until a process is ready for the next run, and none is on its way."""
     pool = runtime._pool  # type: ignore[attr-defined]
     with anyio.fail_after(20):
-        while pool._booting_count or not pool._idle:  # noqa: ASYNC110 nobody tells
+        while (  # noqa: ASYNC110 nobody tells
+            pool._booting_count or pool._is_replacing or not pool._idle
+        ):
             await anyio.sleep(0.005)
+
+
+async def end_waiting_guards() -> None:
+    """Kill the guards without a program, so that the next program gets a new one."""
+    family = descendants(os.getpid())
+    guards = [item for item in family if depth_of(item[0]) == 2 and not descendants(item[0])]
+    for pid, _ in guards:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    await wait_dead(guards)
 
 
 def stuck_reply(runtime: CodeRuntime, pid: int) -> Callable[[], bool]:

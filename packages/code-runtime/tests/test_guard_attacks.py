@@ -18,6 +18,7 @@ import pytest
 
 from code_runtime._guard_proc import stat_of
 from code_runtime._guarded import GuardedProcess, GuardError, Warden, open_warden
+from code_runtime._guarded_process import FreeGuard, WardenLink
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the guard needs Linux")
 
@@ -175,6 +176,9 @@ class DeadWarden:
     def give_up(self) -> None:
         return
 
+    def keep(self, guard: FreeGuard) -> None:
+        guard.close()
+
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
@@ -189,7 +193,7 @@ class DeadWarden:
         pytest.param(b"exit code -1 0 0 0 none\n", id="negative"),
         pytest.param(b"exit code " + b"9" * 17 + b" 0 0 0 none\n", id="huge number"),
         pytest.param(b"exit how 1 0 0 0 none\n", id="unknown kind of exit"),
-        pytest.param(b"gone 0\n", id="gone before exit"),
+        pytest.param(b"gone 0 free\n", id="gone before exit"),
         pytest.param(b"leftovers 1\n", id="answer without a question"),
         pytest.param(b"x" * 70_000, id="endless line"),
         pytest.param("exit code ² 0 0 0 none\n".encode(), id="odd digit"),
@@ -200,7 +204,8 @@ async def test_garbage_of_a_guard_counts_as_a_lost_guard(data: bytes) -> None:
     ours.setblocking(False)
     process = GuardedProcess(1, "/bin/sh", ours, frozenset())
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(process.serve, DeadWarden())
+        link: WardenLink = DeadWarden()
+        tasks.start_soon(process.serve, link)
         with theirs, suppress(BrokenPipeError):
             await anyio.to_thread.run_sync(theirs.sendall, data)
             if not data:

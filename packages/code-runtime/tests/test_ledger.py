@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from code_runtime._execution._logs import plain_text
+from code_runtime._execution._logs import LogBook, LogObserver, plain_text
 from code_runtime._ledger import OutputLedger, limit_message, settle_early
 from code_runtime._lossless import encode, measure, string_cost
 
@@ -192,3 +192,23 @@ def test_a_known_cost_changes_nothing(text: str, max_bytes: int) -> None:
         asked.spent_bytes,
         asked.exceeded,
     )
+
+
+@given(
+    st.lists(st.text(st.sampled_from("ab c"), max_size=5), max_size=4),
+    st.lists(st.text(st.sampled_from("ab c"), max_size=5), min_size=1, max_size=8),
+    st.integers(4, 80),
+)
+def test_many_plain_entries_are_charged_as_each_of_them(
+    before: list[str], texts: list[str], max_bytes: int
+) -> None:
+    single, joined = OutputLedger(max_bytes), OutputLedger(max_bytes)
+    for text in before:
+        assert single.admit(text) == joined.admit(text)
+    observer = LogObserver(None, record=False)
+    fits = all(single.admit(text) for text in texts)
+    cost_bytes = sum(len(text) + 2 for text in texts)
+    assert LogBook(joined, observer).admit_plain(texts, cost_bytes) == fits
+    assert joined.logs == single.logs
+    assert joined.spent_bytes == single.spent_bytes
+    assert joined.exceeded == single.exceeded

@@ -294,6 +294,7 @@ async def test_two_hundred_forks_leave_nothing(null: int) -> None:
     async with open_warden(zygote=ZYGOTE) as warden:
         async with forked(warden, "") as program:
             await program.process.wait_gone()
+            guard_pid = program.process.guard_pid
         before = descriptors()
         sizes = []
         for _ in range(200):
@@ -310,9 +311,10 @@ async def test_two_hundred_forks_leave_nothing(null: int) -> None:
                 ours.sendall(b"\0")
                 assert (await process.wait_gone()).code == 0
                 assert stat_of(process.pid) is None
-                assert stat_of(process.guard_pid) is None
-            sizes.append(read_file(f"/proc/{warden.pid}/statm").split()[1])
-        await until(lambda: descriptors() == before)
+                assert process.guard_pid == guard_pid
+            sizes.append(read_file(f"/proc/{guard_pid}/statm").split()[1])
+        assert descriptors() == before
+        warden._drop_guards()
         children = f"/proc/{warden.pid}/task/{warden.pid}/children"
         await until(lambda: read_file(children) == b"")
         if os.geteuid() == 0:
@@ -450,6 +452,7 @@ async def test_cancelled_fork_leaves_nothing_behind(delay_ms: float, null: int) 
                 )
                 await process.kill()
                 await anyio.sleep_forever()
+        warden._drop_guards()
         await until(lambda: descriptors() == before)
         children = f"/proc/{warden.pid}/task/{warden.pid}/children"
         await until(lambda: read_file(children) == b"")

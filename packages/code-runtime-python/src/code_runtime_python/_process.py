@@ -280,6 +280,7 @@ class ProgramProcess:
                         stdout_fd=stdout,
                         stderr_fd=stderr,
                         control_fd=control,
+                        is_fit=lambda pid: read_settings(pid) == self._settings,
                     )
                 else:
                     self._process = await warden.spawn(

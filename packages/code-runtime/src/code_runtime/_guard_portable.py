@@ -72,7 +72,7 @@ class PortableGuard:
         deadline = time.monotonic() + _GROUP_S
         while self._kill_group() and time.monotonic() < deadline:
             time.sleep(0.001)
-        self._tell("gone 0")
+        self._tell("gone 0 last")
 
     def _tell(self, line: str) -> None:
         with contextlib.suppress(OSError):

@@ -2,7 +2,8 @@
 
 A guard is forked from the warden, in a session of its own and as a subreaper, so that every
 process the program starts stays below it whatever the program does. It talks to the host over
-its channel, first a request (see `_guard_program`), then lines of text, one message a line:
+its channel, first a request with the program's descriptors (see `_guard_program`), then lines of
+text, one message a line:
 
 | up (guard to host)                          | down (host to guard)                    |
 |---------------------------------------------|-----------------------------------------|
@@ -11,7 +12,10 @@ its channel, first a request (see `_guard_program`), then lines of text, one mes
 | memory BYTES LIMIT                          | sweep                                   |
 | exit code/signal N UTIME_US STIME_US MAXRSS_BYTES CAUSE | kill                        |
 | leftovers COUNT, swept COUNT                |                                         |
-| gone COUNT (processes that it may not kill) |                                         |
+| gone COUNT free/last                        |                                         |
+
+The COUNT of the last line is that of processes which it may not kill. A guard of a zygote that has
+left nothing behind is free: it waits for the next request, and saves that program a fork.
 
 The program can signal the guard, so signals are ignored and the warden watches it. Nothing that
 the program sends is ever read here.
@@ -33,9 +37,9 @@ if TYPE_CHECKING:
     from code_runtime._guard_program import (
         PROGRAM_SOURCES,
         ForkedProgram,
-        SpawnRequest,
         become_program,
         describe_exit,
+        move_descriptors,
         parse_request,
         place_descriptors,
         take_in_orphans,
@@ -45,9 +49,9 @@ else:
     from _guard_program import (
         PROGRAM_SOURCES,
         ForkedProgram,
-        SpawnRequest,
         become_program,
         describe_exit,
+        move_descriptors,
         parse_request,
         place_descriptors,
         take_in_orphans,
@@ -68,31 +72,42 @@ _CHANNEL, _HOST, _WARDEN = range(3, 6)
 class Guard:
     """The guard's life, in one thread and one loop."""
 
-    def __init__(self, beats: mmap.mmap, slot: int, *, has_control: bool) -> None:
-        self._has_control = has_control
+    def __init__(self, beats: mmap.mmap, slot: int) -> None:
         self._beats = beats
         self._slot = slot
+        self._is_leaving = False
+        self._sources: tuple[int, ...] = ()
+        self._begin()
+        self._poll = select.poll()
+        self._channel = socket.socket(fileno=_CHANNEL)
+        self._channel.setblocking(False)
+        self._tree = Tree()
+        self._hunt = Hunt(self._tree, os.getpid(), self._beat)
+
+    def _begin(self) -> None:
+        """Know nothing of any program."""
         self._program: int | None = None
         self._limit_bytes = 0
         self._sample_at_s = 0.0
         self._is_killing = False
         self._is_alone = False
         self._cause = "none"
-        self._poll = select.poll()
         self._inbox = bytearray()
-        self._channel = socket.socket(fileno=_CHANNEL)
-        self._channel.setblocking(False)
-        self._tree = Tree()
-        self._hunt = Hunt(self._tree, os.getpid(), self._beat)
 
     def run(self) -> None:
-        """Guard the program until nothing of it is left."""
+        """Guard one program after another."""
         for fd in (_CHANNEL, _HOST, _WARDEN):
             self._poll.register(fd, select.POLLIN)
+        while self._guard_one():
+            self._begin()
+
+    def _guard_one(self) -> bool:
+        """Guard a program until nothing of it is left; return whether another may come."""
         request = self._receive_request()
+        is_forked = request is not None and request.startswith(b"fork\0")
         pidfd = None if request is None else self._start(request)
         if pidfd is None:
-            return
+            return False
         self._poll.register(pidfd, select.POLLIN)
         while not self._is_done():
             self._wait(pidfd)
@@ -100,10 +115,15 @@ class Guard:
             self._reap()
             if self._limit_bytes and not self._is_killing:
                 self._sample_when_due()
-        self._tell(f"gone {len(self._hunt.immune)}")
+        with contextlib.suppress(KeyError):
+            self._poll.unregister(pidfd)
+        os.close(pidfd)
         # A warden that the program froze must be able to leave too.
         with contextlib.suppress(OSError):
             signal.pidfd_send_signal(_WARDEN, signal.SIGCONT)
+        is_free = is_forked and not (self._is_leaving or self._hunt.immune)
+        self._tell(f"gone {len(self._hunt.immune)} {'free' if is_free else 'last'}")
+        return is_free
 
     def _is_done(self) -> bool:
         if not self._is_killing:
@@ -133,6 +153,7 @@ class Guard:
                 if fd != pidfd and not self._is_killing:
                     self._cause = "host" if fd == _HOST else "warden"
                 self._is_killing = True
+                self._is_leaving = self._is_leaving or fd != pidfd
                 self._poll.unregister(fd)
 
     def _reap(self) -> None:
@@ -162,7 +183,7 @@ class Guard:
             self._poll.unregister(_CHANNEL)
             if not self._is_killing:
                 self._cause = "host"
-            self._is_killing = True
+            self._is_killing = self._is_leaving = True
             return
         self._inbox += data
         *lines, rest = bytes(self._inbox).split(b"\n")
@@ -219,23 +240,50 @@ class Guard:
         self._hunt.step()
         self._tell(f"memory {used} {self._limit_bytes}")
 
-    def _receive_request(self) -> SpawnRequest | None:
-        """Read what to start; None when the host or the warden is gone."""
-        data = b""
-        size = 4
-        while len(data) < size:
-            for fd, _events in self._poll.poll(_IDLE_MS):
-                part = self._channel.recv(size - len(data)) if fd == _CHANNEL else b""
-                if not part:
-                    return None
-                data += part
-                if len(data) == 4:
-                    size = 4 + int.from_bytes(data, "big")
-            self._beat()
-        return parse_request(data[4:])
+    def _receive_request(self) -> bytearray | None:
+        """Read what to start, and with what; None when the host or the warden is gone."""
+        descriptors: list[int] = []
+        head = bytearray(4)
+        # A request begins with a zero byte. Others before it are of a word to the last program,
+        # which crossed the news of its end.
+        head[0] = 1
+        while head[0]:
+            if not self._receive(memoryview(head)[:1], descriptors):
+                return None
+        if not self._receive(memoryview(head)[1:], descriptors):
+            return None
+        body = bytearray(int.from_bytes(head, "big"))
+        if not self._receive(memoryview(body), descriptors):
+            return None
+        self._sources = PROGRAM_SOURCES[: len(descriptors)]
+        move_descriptors(descriptors, PROGRAM_SOURCES[0])
+        return body
 
-    def _start(self, request: SpawnRequest) -> int | None:
-        """Start the program; return its pidfd, or None when it could not be executed."""
+    def _receive(self, room: memoryview, descriptors: list[int]) -> bool:
+        """Fill a buffer, and nothing else: no copy may stay behind for the next program."""
+        space = socket.CMSG_SPACE(len(PROGRAM_SOURCES) * 4)
+        while room:
+            for fd, _events in self._poll.poll(_IDLE_MS):
+                if fd != _CHANNEL:
+                    return False
+                size, ancillary, _flags, _address = self._channel.recvmsg_into(
+                    [room], space, socket.MSG_CMSG_CLOEXEC
+                )
+                if not size:
+                    return False
+                room = room[size:]
+                for level, kind, payload in ancillary:
+                    if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                        whole = len(payload) - len(payload) % 4
+                        descriptors += memoryview(payload[:whole]).cast("i").tolist()
+            self._beat()
+        return True
+
+    def _start(self, body: bytearray) -> int | None:
+        """Start the program; return its pidfd, or None when it could not be executed.
+
+        Only the program reads what was asked for; here it is wiped out.
+        """
         reader, writer = os.pipe2(os.O_CLOEXEC)
         try:
             pid = os.fork()
@@ -243,12 +291,14 @@ class Guard:
             self._tell(f"failed fork {error.errno}")
             return None
         if pid == 0:
-            become_program(request, writer, has_control=self._has_control)
+            request = parse_request(bytes(body))
+            become_program(request, writer, has_control=self._sources == PROGRAM_SOURCES)
             # Number 3 is another descriptor now.
             self._channel.detach()
             raise ForkedProgram(request.env)
+        body[:] = bytes(len(body))
         os.close(writer)
-        for fd in PROGRAM_SOURCES:
+        for fd in self._sources:
             os.close(fd)
         pidfd = os.pidfd_open(pid)
         failure = self._await_exec(reader)
@@ -276,12 +326,12 @@ class Guard:
 
 
 def run_guard(
-    descriptors: list[int], *, host_fd: int, warden_fd: int, beats: mmap.mmap, slot: int
+    channel_fd: int, *, host_fd: int, warden_fd: int, beats: mmap.mmap, slot: int
 ) -> None:
     """Turn this freshly forked process into a guard, and guard until nothing is left.
 
     Args:
-        descriptors: channel, the program's 1 and 2, and perhaps 3.
+        channel_fd: the channel.
         host_fd: a pidfd of the host.
         warden_fd: a pidfd of the warden.
         beats: counters in memory that the warden reads.
@@ -292,7 +342,5 @@ def run_guard(
     """
     os.setsid()
     take_in_orphans()
-    channel, out, err, *control = descriptors
-    # The program's control descriptor is optional; the null device keeps its place.
-    place_descriptors([0, 0, 0, channel, host_fd, warden_fd, out, err, *(control or [0])])
-    Guard(beats, slot, has_control=bool(control)).run()
+    place_descriptors([0, 0, 0, channel_fd, host_fd, warden_fd])
+    Guard(beats, slot).run()

@@ -1,7 +1,8 @@
 """Start a program from its guard: what was asked for, and the way from a fork to a program.
 
-The host writes one request to each guard's channel, before all commands: a length (4 bytes,
-big-endian) and a body of fields with a NUL byte between them:
+The host writes a request to the guard's channel, before all commands: a length (4 bytes,
+big-endian, less than 2^24) and a body of fields with a NUL byte between them. What becomes the
+program's descriptors 1, 2 and perhaps 3 rides with its first byte.
 
     spawn CWD RLIMITS ARGC ARG... NAME=VALUE...        execute a file
     fork CWD RLIMITS 0 NAME=VALUE...                   go on in the entry of the zygote
@@ -95,6 +96,18 @@ def place_descriptors(sources: Sequence[int]) -> None:
     for target, fd in enumerate(parked):
         os.dup2(fd, target, inheritable=target < 3)
     close_from(len(sources))
+
+
+def move_descriptors(sources: Sequence[int], first: int) -> None:
+    """Give these descriptors the numbers from `first` on, which are free or their own."""
+    if list(sources) == list(range(first, first + len(sources))):
+        return
+    parked = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 32) for fd in sources]
+    for fd in sources:
+        os.close(fd)
+    for target, fd in enumerate(parked, first):
+        os.dup2(fd, target, inheritable=False)
+        os.close(fd)
 
 
 def close_from(first: int) -> None:

@@ -3,7 +3,7 @@
 The host talks to the warden over a stream socket. A request is a length (4 bytes, big-endian) and
 a body of fields with a NUL byte between them; descriptors ride with its first byte:
 
-    guard ID COUNT       fork a guard for these descriptors: channel, stdout, stderr, [control]
+    guard ID             fork a guard for this descriptor: its channel
     kill ID              kill this guard; what it leaves is hunted
     bye                  an orderly end follows
 
@@ -208,7 +208,7 @@ class Warden:
 
     def _obey(self, fields: list[bytes]) -> None:
         if fields[0] == b"guard":
-            self._fork_guard(fields[1], int(fields[2]))
+            self._fork_guard(fields[1])
         elif fields[0] == b"bye":
             self.is_orderly = True
         elif fields[0] == b"kill":
@@ -223,17 +223,16 @@ class Warden:
         self._ended.append(name)
         self._is_hunting = True
 
-    def _fork_guard(self, name: bytes, count: int) -> None:
-        descriptors, self._descriptors = self._descriptors[:count], self._descriptors[count:]
+    def _fork_guard(self, name: bytes) -> None:
+        channel_fd = self._descriptors.pop(0)
         slot = self._free.pop() if self._free else None
         try:
             pid = os.fork() if slot is not None else -1
         except OSError:
             pid = -1
         if pid == 0 and slot is not None:
-            self._be_guard(descriptors, slot)
-        for fd in descriptors:
-            os.close(fd)
+            self._be_guard(channel_fd, slot)
+        os.close(channel_fd)
         if slot is None:
             self._tell(b"ended %s 0" % name)
         elif pid < 0:
@@ -257,10 +256,10 @@ class Warden:
         self._guards[pid] = _Record(name, slot, pidfd, self._beats[slot])
         self._poll.register(pidfd, select.POLLIN)
 
-    def _be_guard(self, descriptors: list[int], slot: int) -> None:
+    def _be_guard(self, channel_fd: int, slot: int) -> None:
         try:
             run_guard(
-                descriptors,
+                channel_fd,
                 host_fd=self._host_fd,
                 warden_fd=self._own_fd,
                 beats=self._beats,

@@ -3,9 +3,10 @@
     host ── Unix socket ── warden (one process for each provider, a subreaper)
       ╚════ Unix socket ═══ guard (one for each program, a subreaper) ── program ── ...
 
-A program is executed (`Warden.spawn`), or it is a fork of a warden that is a zygote, which has
-imported what programs need (`Warden.fork`). What a run asks for goes to its guard, not through the
-warden, whose memory every fork inherits.
+A program is executed (`Warden.spawn`), or it is a fork of a guard of a warden that is a zygote,
+which has imported what programs need (`Warden.fork`). Such a guard serves one program after
+another. What a run asks for goes to its guard, not through the warden, whose memory every fork
+inherits.
 Both ends of each socket see the other one die. What the guard and the warden do is told in
 `_guard_process` and `_guard_warden`; docs/design/guard.md says who owns what, and the limits.
 """
@@ -19,7 +20,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from ._guarded_process import (
     MAX_LINE_BYTES,
     NO_SIGNAL,
     ExitStatus,
+    FreeGuard,
     GuardedProcess,
     GuardError,
     ProgramStartError,
@@ -57,6 +59,8 @@ _SEND_S = 2.0
 _STARTED_S = 10.0
 _RESUME_S = 1.0
 _END_S = 2.0
+# Guards without a program; each has a few MiB of its own.
+_MOST_FREE_GUARDS = 4
 
 
 class Warden:
@@ -83,6 +87,8 @@ class Warden:
         self._dead = anyio.Event()
         self._trouble = ("it ended before it was ready", "a line that says ready")
         self._processes: dict[int, GuardedProcess] = {}
+        self._free_guards: list[FreeGuard] = []
+        self._is_ending = False
         self._last_name = 0
         self._inbox = b""
 
@@ -147,8 +153,9 @@ class Warden:
         stderr_fd: int,
         control_fd: int,
         rlimits: Mapping[int, tuple[int, int]] | None = None,
+        is_fit: Callable[[int], bool] | None = None,
     ) -> GuardedProcess:
-        """Fork a program from the zygote under a guard of its own, and wait until it runs.
+        """Fork a program of the zygote under a guard of its own, and wait until it runs.
 
         It calls the entry of the zygote with 3, the number of its control descriptor. The rest is
         as for `spawn`: descriptors, session, environment and directory are its own, signals and
@@ -163,6 +170,8 @@ class Warden:
             control_fd: becomes descriptor 3.
             rlimits: soft and hard limit by number (`resource.RLIMIT_...`), in the system's units.
                 No core is ever dumped.
+            is_fit: judges a guard, given by its pid, that has served another program: what the
+                system keeps for it, its limits for example, the new program begins with.
 
         Raises:
             ProgramStartError: a limit cannot be set, or the directory not be entered.
@@ -175,40 +184,75 @@ class Warden:
             raise GuardError(action, "the warden was opened without zygote", "one that is a zygote")
         fields = fork_fields(env, cwd, rlimits)
         descriptors = [stdout_fd, stderr_fd, control_fd]
-        return await self._launch(fields, self._zygote.entry, descriptors, action)
+        guard = self._take_guard(is_fit)
+        return await self._launch(fields, self._zygote.entry, descriptors, action, guard)
 
     async def _launch(
-        self, fields: Sequence[bytes], path: str, descriptors: Sequence[int], action: str
+        self,
+        fields: Sequence[bytes],
+        path: str,
+        descriptors: Sequence[int],
+        action: str,
+        guard: FreeGuard | None = None,
     ) -> GuardedProcess:
         check_owner(self._owner_pid, action)
         if not self.alive:
             raise GuardError(action, "the warden is closed", "a living one")
-        self._last_name += 1
-        name = self._last_name
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
-        process = GuardedProcess(name, path, ours, private_pipes(descriptors))
+        request, pipes = pack(fields), private_pipes(descriptors)
+        if guard is not None:
+            process = GuardedProcess(guard.name, path, guard.channel, pipes, guard=guard)
+            self._hold(guard.name, process)
+        else:
+            self._last_name += 1
+            name = self._last_name
+            ours, theirs = socket.socketpair()
+            ours.setblocking(False)
+            process = GuardedProcess(name, path, ours, pipes)
+            self._hold(name, process)
+            with theirs:
+                await self._send([b"guard", b"%d" % name], (theirs.fileno(),))
+        await self._wait_started(process, request, descriptors, action)
+        return process
+
+    def _hold(self, name: int, process: GuardedProcess) -> None:
         self._processes[name] = process
         # The reader owns the socket from here on and ends when nothing of the program is left.
         self._tasks.start_soon(self._serve, process, name)
-        with theirs:
-            rights = (theirs.fileno(), *descriptors)
-            await self._send([b"guard", b"%d" % name, b"%d" % len(rights)], rights)
-        await self._wait_started(process, pack(fields), action)
-        return process
 
     async def _serve(self, process: GuardedProcess, name: int) -> None:
         try:
             await process.serve(self)
         finally:
-            self._processes.pop(name, None)
+            if self._processes.get(name) is process:
+                del self._processes[name]
 
-    async def _wait_started(self, process: GuardedProcess, request: bytes, action: str) -> None:
+    def keep(self, guard: FreeGuard) -> None:
+        """Take a guard whose program is gone; `GuardedProcess` calls this."""
+        if self.alive and not self._is_ending and len(self._free_guards) < _MOST_FREE_GUARDS:
+            self._free_guards.append(guard)
+        else:
+            guard.close()
+
+    def _take_guard(self, is_fit: Callable[[int], bool] | None) -> FreeGuard | None:
+        while self._free_guards and self.alive and os.getpid() == self._owner_pid:
+            guard = self._free_guards.pop()
+            if guard.is_waiting() and (is_fit is None or is_fit(guard.pid)):
+                return guard
+            guard.close()
+        return None
+
+    def _drop_guards(self) -> None:
+        while self._free_guards:
+            self._free_guards.pop().close()
+
+    async def _wait_started(
+        self, process: GuardedProcess, request: bytes, descriptors: Sequence[int], action: str
+    ) -> None:
         error: GuardError | None = None
         is_started = False
         try:
             with anyio.move_on_after(_RESUME_S):
-                error = await process.start(request)
+                error = await process.start(request, descriptors)
                 is_started = True
             if not is_started:
                 # A program may have stopped the warden.
@@ -300,6 +344,7 @@ class Warden:
                 pass
             self._closed.set()
             self._ready.set()
+            self._drop_guards()
             for process in self._processes.values():
                 process.note_cleared()
             anyio.notify_closing(self._channel)
@@ -341,6 +386,8 @@ class Warden:
 
     async def end(self) -> None:
         """Kill all programs, then end the warden; `open_warden` calls this."""
+        self._is_ending = True
+        self._drop_guards()
         try:
             async with anyio.create_task_group() as tasks:
                 for process in list(self._processes.values()):

@@ -11,7 +11,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import final
@@ -20,7 +20,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ._guarded import Warden
-from ._guarded_process import NO_SIGNAL, GuardedProcess, GuardError, check_owner
+from ._guarded_process import NO_SIGNAL, FreeGuard, GuardedProcess, GuardError, check_owner
 from ._guarded_requests import pack, spawn_fields
 
 _SCRIPT = Path(__file__).with_name("_guard_portable.py")
@@ -38,6 +38,10 @@ class _NoWarden:
 
     def give_up(self) -> None:
         """Do nothing."""
+
+    def keep(self, guard: FreeGuard) -> None:
+        """Close it: it serves one program."""
+        guard.close()
 
 
 @final
@@ -75,6 +79,7 @@ class PortableWarden(Warden):
         stderr_fd: int,
         control_fd: int,
         rlimits: Mapping[int, tuple[int, int]] | None = None,
+        is_fit: Callable[[int], bool] | None = None,
     ) -> GuardedProcess:
         """Refuse: there is no zygote.
 

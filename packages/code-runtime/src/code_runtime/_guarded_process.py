@@ -6,11 +6,13 @@ than end this one program. Signals go through pidfds that the guard sent along, 
 
 from __future__ import annotations
 
+import array
 import contextlib
 import os
 import signal
 import socket
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, final
 
@@ -97,6 +99,46 @@ class ExitStatus:
     memory_bytes: int | None = None
 
 
+@final
+class FreeGuard:
+    """A guard that waits for its next program, and the only one who holds its descriptors.
+
+    Args:
+        name: What the warden knows it by.
+        channel: The host's end of its channel.
+        pid: The guard.
+        pidfd: A descriptor of it.
+    """
+
+    __slots__ = ("channel", "name", "pid", "pidfd")
+
+    def __init__(self, name: int, channel: socket.socket, pid: int, pidfd: int) -> None:
+        self.name = name
+        self.channel = channel
+        self.pid = pid
+        self.pidfd = pidfd
+
+    def is_waiting(self) -> bool:
+        """Tell whether it is alive, as far as can be seen, and has said nothing more."""
+        try:
+            self.channel.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            pass
+        except OSError:
+            return False
+        else:
+            return False
+        # A program may have stopped it; for a running guard this changes nothing.
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(self.pidfd, signal.SIGCONT)
+        return True
+
+    def close(self) -> None:
+        """Release the descriptors; a guard without a host ends."""
+        self.channel.close()
+        os.close(self.pidfd)
+
+
 class WardenLink(Protocol):
     """What a program's handle needs of its warden."""
 
@@ -111,6 +153,10 @@ class WardenLink(Protocol):
 
     def give_up(self) -> None:
         """Kill a warden that does not do its work."""
+        ...
+
+    def keep(self, guard: FreeGuard) -> None:
+        """Take a guard whose program is gone, for another one or to close it."""
         ...
 
 
@@ -135,6 +181,7 @@ class GuardedProcess:
         pipes: frozenset[tuple[int, int]],
         *,
         has_pidfds: bool = True,
+        guard: FreeGuard | None = None,
     ) -> None:
         self._has_pidfds = has_pidfds
         self._name = name
@@ -142,13 +189,15 @@ class GuardedProcess:
         self._channel = channel
         self._pipes = pipes
         self._owner_pid = os.getpid()
-        self._pid = self._guard_pid = 0
-        self._pidfd = self._guard_fd = -1
+        self._pid = 0
+        self._pidfd = -1
+        self._guard_pid, self._guard_fd = (0, -1) if guard is None else (guard.pid, guard.pidfd)
         self._status: ExitStatus | None = None
         self._memory_bytes: int | None = None
         self._start_error: ProgramStartError | None = None
         self._is_finished = False
         self._is_last = False
+        self._is_free = False
         self._started = anyio.Event()
         self._exited = anyio.Event()
         self._gone = anyio.Event()
@@ -301,24 +350,29 @@ class GuardedProcess:
         with self._scope:
             while not self._is_last and await self._receive():
                 pass
-            if self._is_last and self._guard_fd >= 0:
+            if self._is_last and not self._is_free and self._guard_fd >= 0:
                 # The guard ends right after its last word, and then really nothing is left.
                 await anyio.wait_readable(self._guard_fd)
             elif not self._is_last:
                 await self._recover(link)
-        self._finish()
+        self._finish(link)
 
-    async def start(self, request: bytes = b"") -> ProgramStartError | None:
+    async def start(
+        self, request: bytes = b"", descriptors: Sequence[int] = ()
+    ) -> ProgramStartError | None:
         """Tell the guard what to start, and wait until it runs, or cannot (the warden's task).
 
         None is returned when it runs, and also when the guard was lost. A call that was cancelled
         is taken up again by one without a request.
         """
+        rights = []
         if request:
             self._unsent = memoryview(request)
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
         while self._unsent and not self._started.is_set():
             try:
-                self._unsent = self._unsent[self._channel.send(self._unsent, NO_SIGNAL) :]
+                sent_bytes = self._channel.sendmsg([self._unsent], rights, NO_SIGNAL)
+                self._unsent, rights = self._unsent[sent_bytes:], []
             except BlockingIOError:
                 with contextlib.suppress(anyio.ClosedResourceError):
                     await anyio.wait_writable(self._channel)
@@ -358,12 +412,15 @@ class GuardedProcess:
         kind = words[0]
         if kind == b"started" and not self._started.is_set():
             guard_pid, pid = number(words[1]), number(words[2])
+            if self._guard_pid not in (0, guard_pid):
+                raise ValueError(guard_pid)
             if len(descriptors) != (2 if self._has_pidfds else 0):
                 raise ValueError(descriptors)
             self._guard_pid, self._pid = guard_pid, pid
             if descriptors:
-                self._pidfd, self._guard_fd = descriptors
-                descriptors.clear()
+                self._pidfd = descriptors.pop(0)
+                if self._guard_fd < 0:
+                    self._guard_fd = descriptors.pop()
             self._started.set()
         elif kind == b"failed" and not self._started.is_set():
             error = number(words[2])
@@ -380,6 +437,8 @@ class GuardedProcess:
             _answer(self._swept.popleft(), number(words[1]))
         elif kind == b"gone" and self._exited.is_set():
             self._is_last = True
+            # What is no guard of a warden cannot be asked again.
+            self._is_free = words[2:] == [b"free"] and self._has_pidfds
         else:
             raise ValueError(kind)
 
@@ -418,6 +477,10 @@ class GuardedProcess:
                 await self._cleared.wait()
         if not self._cleared.is_set() or not link.alive:
             await self._destroy()
+        if self._guard_fd >= 0:
+            # Its channel closes a moment before its end.
+            with anyio.move_on_after(_PATIENCE_S):
+                await anyio.wait_readable(self._guard_fd)
         self._settle_lost()
 
     def _settle_lost(self) -> None:
@@ -442,13 +505,17 @@ class GuardedProcess:
         self._settle_lost()
         self._scope.cancel()
 
-    def _finish(self) -> None:
+    def _finish(self, link: WardenLink) -> None:
         if self._is_finished:
             return
         self._is_finished = True
         self._settle_lost()
-        anyio.notify_closing(self._channel)
-        self._channel.close()
+        if self._is_free and self._guard_fd >= 0:
+            link.keep(FreeGuard(self._name, self._channel, self._guard_pid, self._guard_fd))
+            self._guard_fd = -1
+        else:
+            anyio.notify_closing(self._channel)
+            self._channel.close()
         for fd in (self._pidfd, self._guard_fd):
             if fd >= 0:
                 os.close(fd)

@@ -7,6 +7,8 @@ import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+_MAX_REQUEST_BYTES = 0xFF_FFFF  # so that a request begins with a zero byte
+
 
 @dataclass(frozen=True, slots=True)
 class Zygote:
@@ -109,8 +111,17 @@ def _fields(
 
 
 def pack(fields: Sequence[bytes]) -> bytes:
-    """Join fields to a request: a length in 4 bytes, then the fields with NUL between them."""
+    """Join fields to a request: a length in 4 bytes, then the fields with NUL between them.
+
+    Raises:
+        ValueError: they are too long for what a system executes.
+    """
     body = b"\0".join(fields)
+    if len(body) > _MAX_REQUEST_BYTES:
+        raise ValueError(
+            f"Cannot start a program: argv and env have {len(body)} bytes,"
+            f" expected at most {_MAX_REQUEST_BYTES}"
+        )
     return len(body).to_bytes(4, "big") + body
 
 

@@ -15,7 +15,6 @@ Standard library only, CPython 3.10 or later.
 from __future__ import annotations
 
 import fcntl
-import os
 from collections import deque
 from collections.abc import Callable
 from os import _exit, close, getpid, read, set_blocking, write
