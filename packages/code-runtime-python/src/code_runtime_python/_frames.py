@@ -185,6 +185,26 @@ def plain_log(line: bytes) -> str | None:
     return None
 
 
+def plain_logs(lines: list[bytes]) -> list[str] | None:
+    """Return the texts of lines that are all what `plain_log` knows, without a step for each.
+
+    Args:
+        lines: Two lines or more, as `LineReader` cuts them: none holds an LF.
+
+    Returns:
+        The texts, or None if one line is something else.
+    """
+    joined = b"\n".join(lines)
+    if not (joined.startswith(_PLAIN_LOG) and joined.endswith(b'"}') and joined.isascii()):
+        return None
+    texts = joined[len(_PLAIN_LOG) : -2].decode("ascii").split(_BETWEEN_PLAIN_LOGS)
+    # Each LF lies between two lines, so as many parts as lines mean that each line is a frame.
+    content = "".join(texts)
+    if len(texts) != len(lines) or '"' in content or "\\" in content:
+        return None
+    return texts if content.isprintable() else None
+
+
 def parse_child_frame(line: bytes) -> ChildMessage | None:
     """Rebuild one line of the child as a message.
 
@@ -240,6 +260,7 @@ def cut_message(message: str, max_bytes: int) -> str:
 
 _PLAIN_LOG: Final = b'{"type":"log","text":"'
 _LOG_HEAD_BYTES: Final = len(_PLAIN_LOG) - 1  # up to the text, whose quote is part of the sign
+_BETWEEN_PLAIN_LOGS: Final = f'"}}\n{_PLAIN_LOG.decode()}'
 _UTF8: Final = ("utf-8", "surrogatepass")
 
 

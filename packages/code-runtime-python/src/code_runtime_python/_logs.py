@@ -65,6 +65,23 @@ class LineLog:
             self._observer.mark()
             self._observer.show(text)
 
+    def add_plain_lines(self, texts: list[str]) -> bool:
+        """Add whole entries that cost as many bytes as they have characters, and two quotes.
+
+        Returns:
+            Whether all of them were added; if not, then none: they have to be added one by one,
+            because one would end an open line, be over the budget, or be shown to an observer.
+        """
+        if self._open is not None or self.truncated or self._observer.is_needed:
+            return False
+        spent_bytes = self._spent_bytes + sum(map(len, texts))
+        spent_bytes += len(texts) * (_QUOTES_BYTES + _COMMA_BYTES)
+        if spent_bytes > self._max_bytes:
+            return False
+        self._spent_bytes = spent_bytes
+        self._entries += texts
+        return True
+
     def add_part(self, text: str, *, is_open: bool, cost_bytes: int | None = None) -> None:
         """Add the text of a log frame: an entry, or a part of an open line.
 

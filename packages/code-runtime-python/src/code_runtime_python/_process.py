@@ -23,6 +23,7 @@ import anyio.to_thread
 from code_runtime._execution._answers import collector_off
 from code_runtime._execution._channel import StreamChannel
 from code_runtime._execution._journal import MAX_PREVIEW_BYTES
+from code_runtime._execution._logs import LogFlood
 from code_runtime._execution._outlast import outlast
 from code_runtime._execution._output import OutputPipe, open_output
 from code_runtime._execution._pool import HostBootError
@@ -41,6 +42,7 @@ from ._frames import (
     LogMessage,
     parse_child_frame,
     plain_log,
+    plain_logs,
 )
 
 if TYPE_CHECKING:
@@ -54,6 +56,11 @@ CLOSED_TIMEOUT_S: Final = 2.0
 # 8 KiB keep the loop for 25 ms at worst, when they are nothing but brackets; what is longer is
 # parsed in a thread.
 PARSE_INLINE_BYTES: Final = 8_192
+# Fewer lines are as quick one by one.
+LEAST_PLAIN_LOGS: Final = 4
+# What a program can print before it has to wait for its host; the system may allow less. Small
+# frames take ten times their size of it.
+SEND_BUFFER_BYTES: Final = 1_048_576
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +103,8 @@ class ProgramProcess:
         self._directory: str | None = None
         self._process: GuardedProcess | None = None
         self._channel: StreamChannel[bytes] | None = None
+        self._lines = LineReader()
+        self._flood = LogFlood()
         self._large_line = b""
         self._handled_count = 0
         self._settings: Settings = None
@@ -306,14 +315,16 @@ class ProgramProcess:
         """Open our ends of the channel and the pipes; return the ends for the process."""
         ours, control = socket.socketpair()
         theirs.callback(control.close)
-        self._channel = StreamChannel(ours, LineReader().push)
+        with suppress(OSError):
+            control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        self._channel = StreamChannel(ours, self._cut)
         self._stdout, out = open_output(theirs, self._admit, self._room_bytes)
         self._stderr, err = open_output(theirs, self._admit, self._room_bytes)
         return control.fileno(), out, err
 
     async def _read_channel(self) -> None:
         try:
-            await self.channel.read(self._on_line, self._pause, self._flush)
+            await self.channel.read(self._on_line, self._pause, self._flush, self._flood)
         except LineTooLongError as error:
             self.retire(str(error))
             if self._session is not None:
@@ -324,6 +335,18 @@ class ProgramProcess:
         if self._session is not None:
             self._session.on_closed()
 
+    def _cut(self, chunk: bytes) -> list[bytes]:
+        """Cut the lines that are complete; a flood of plain logs is handled right here."""
+        lines = self._lines.push(chunk)
+        if len(lines) < LEAST_PLAIN_LOGS or len(lines[0]) > PARSE_INLINE_BYTES:
+            return lines
+        texts = plain_logs(lines)
+        if texts is None or (self._session is not None and not self._session.on_plain_logs(texts)):
+            return lines
+        self._handled_count += len(lines)
+        self._flood.note(len(lines))
+        return []
+
     def _on_line(self, line: bytes) -> None:
         self._handled_count += 1
         if self._session is not None and self._session.refuses(line):
@@ -331,9 +354,11 @@ class ProgramProcess:
         if len(line) > PARSE_INLINE_BYTES:
             self._large_line = line
         elif (text := plain_log(line)) is not None:
+            self._flood.note(1)
             if self._session is not None:
                 self._session.on_plain_log(text)
         else:
+            self._flood.note(0)
             self._hand_over(parse_child_frame(line), len(line))
 
     def _pause(self) -> Awaitable[None] | None:

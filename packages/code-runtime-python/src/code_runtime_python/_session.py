@@ -201,6 +201,10 @@ class PythonSession:
         if self._takes_output():
             self._logs.add_part(text, is_open=False, cost_bytes=len(text) + 2)
 
+    def on_plain_logs(self, texts: list[str]) -> bool:
+        """Several such frames at once; return False if they have to be handed over one by one."""
+        return not self._takes_output() or self._logs.add_plain_lines(texts)
+
     def on_output(self, line: str) -> None:
         """A line on the process's own stdout or stderr."""
         self._logs.add_line(line)

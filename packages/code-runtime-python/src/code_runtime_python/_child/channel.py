@@ -87,6 +87,28 @@ class Channel:
             self.done = last
             self.flush()
 
+    def send_frame(self, frame: bytes) -> None:
+        """Write one frame, by a thread that has the lock; `send` with less ado."""
+        outbox = self._outbox
+        if self._busy or outbox or self.done:
+            self.send(frame)
+            return
+        counts: deque[int] = deque()
+        outbox.append((frame, counts))
+        try:
+            self._busy = True
+            counts.extend(map(write, (self.fd,), (frame,)))  # as in `_write`
+            if counts[0] == len(frame):
+                outbox.popleft()
+        except BlockingIOError:
+            pass
+        except OSError:
+            _exit(1)
+        finally:
+            self._busy = False
+        if outbox:
+            self.flush()
+
     def flush(self) -> None:
         """Write what a send that was interrupted has left."""
         with self.lock:

@@ -66,13 +66,13 @@ class LogLedger:
             The frame; None, with nothing charged, for a text that has to be escaped, is no ASCII,
             or does not fit.
         """
-        cost = len(text) + _QUOTES_AND_COMMA
-        if cost > self.remaining or not text.isascii() or not text.isprintable():
+        room = self.remaining - len(text) - _QUOTES_AND_COMMA
+        if room < 0 or self.truncated or '"' in text or "\\" in text:
             return None
-        if '"' in text or "\\" in text:
+        if not (text.isascii() and text.isprintable()):
             return None
-        self.remaining -= cost
-        return _ENTRY % (b'"%b"' % text.encode("ascii"))
+        self.remaining = room
+        return f'{{"type":"log","text":"{text}"}}\n'.encode("ascii")
 
     def overflow(self) -> bytes:
         """Return the marker's frame; nothing is admitted from now on."""

@@ -108,6 +108,7 @@ class _Run:
         self._cpu_seconds = 0
         self._max_value_bytes = 0
         self._output = Output(channel)
+        os.register_at_fork(after_in_child=self._output.begin_copy)
         self._streams = (Stream(self._output, 1), Stream(self._output, 2))
         self._native = (_native(1), _native(2))
         self._reserve: bytes | None = bytes(_RESERVE_BYTES)  # never touched, so no memory yet

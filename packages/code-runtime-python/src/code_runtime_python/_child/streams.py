@@ -17,7 +17,6 @@ import io
 from collections import deque
 from os import getpid, write
 from select import POLLOUT, poll
-from threading import RLock
 from typing import TYPE_CHECKING
 
 from .channel import Channel
@@ -34,35 +33,44 @@ if TYPE_CHECKING:
 
 
 _decoder = codecs.getincrementaldecoder("utf-8")
-_FEW_PIECES = 64  # what `print` makes of its arguments
-_PIECES = 1_024  # pieces of an unfinished line that are joined at a time
+_SHORT = 4_096  # characters of a piece that is held without being counted
+_FEW_PIECES = 64  # held so; more than `print` makes of its arguments
 _FRAMES = 1_024  # frames that are sent at a time
 
 
 class _Line:
-    """The unfinished line of one stream, in pieces."""
+    """The unfinished line of one stream.
 
-    __slots__ = ("blocks", "characters", "fd", "pieces")
+    `print` writes each of its arguments by itself. As long as they are few and short they are only
+    put on a list, `pieces`, by whoever prints; all else is done under the lock of the channel.
+    """
+
+    __slots__ = ("blocks", "characters", "fd", "holds_pieces", "pieces")
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        self.blocks: list[str] = []
         self.pieces: list[str] = []
-        self.characters = 0
+        self.holds_pieces = True
+        self.blocks: list[str] = []
+        self.characters = 0  # in the blocks
+
+    def count(self) -> None:
+        """Make a block of the pieces."""
+        pieces = self.pieces[:]
+        if pieces:
+            del self.pieces[: len(pieces)]  # another thread may have put on one more
+            self.add("".join(pieces))
 
     def add(self, text: str) -> None:
-        """Hold more text; a drip of single characters is joined to blocks, each one once."""
-        self.pieces.append(text)
+        """Hold more text."""
+        self.blocks.append(text)
         self.characters += len(text)
-        if len(self.pieces) >= _PIECES:
-            self.blocks.append("".join(self.pieces))
-            self.pieces = []
 
     def take(self, text: str = "") -> str:
-        """Return the whole line, with a last piece, and begin a new one."""
-        if self.characters:
-            text = "".join((*self.blocks, *self.pieces, text))
-            self.blocks, self.pieces, self.characters = [], [], 0
+        """Return what is in the blocks, with a last piece, and begin a new line."""
+        if self.blocks:
+            text = "".join((*self.blocks, text))
+            self.blocks, self.characters = [], 0
         return text
 
 
@@ -80,7 +88,6 @@ class Output:
         self.ledger = LogLedger(MIN_LOG_BYTES)  # until the boot frame brings the budget
         self._channel = channel
         self._owner = channel.owner
-        self._lock = RLock()
         self._busy = False
         self._waiting: deque[tuple[_Line, str, bool]] = deque()
         self._open: _Line | None = None  # whose line is open at the host
@@ -92,11 +99,42 @@ class Output:
         self._lines.append(line)
         return line
 
+    def write_line(self, line: _Line, text: str) -> bool:
+        """Send the line that a text ends, if it is plain and nothing is in the way.
+
+        Args:
+            line: The line.
+            text: Text with one LF, at its end.
+
+        Returns:
+            Whether that was done; `write` does it in any case.
+        """
+        if self._owner != getpid():
+            return False
+        channel, held = self._channel, line.pieces
+        with channel.lock:
+            if self._busy or self._waiting or self._open is not None or line.blocks:
+                return False
+            try:
+                self._busy = True
+                pieces = held[:]
+                whole = "".join(pieces) if text == "\n" else "".join((*pieces, text[:-1]))
+                frame = None if channel.done else self.ledger.plain_frame(whole)
+                if frame is None:
+                    return False
+                del held[: len(pieces)]
+                channel.send_frame(frame)
+            finally:
+                self._busy = False
+            if self._waiting:
+                self._serve_waiting()
+            return True
+
     def write(self, line: _Line, text: str, *, flush: bool = False) -> None:
         """Take text, and send the lines that it completes; with `flush` also the rest of it."""
         if self._owner != getpid():
-            self._begin_copy()
-        with self._lock:
+            self.begin_copy()
+        with self._channel.lock:
             if self._busy or self._waiting:
                 self._waiting.append((line, text, flush))
                 if self._busy:
@@ -107,53 +145,47 @@ class Output:
                     self._serve(line, text, flush)
                 finally:
                     self._busy = False
-            while self._waiting:
-                try:
-                    self._busy = True
-                    while self._waiting:
-                        self._serve(*self._waiting.popleft())
-                finally:
-                    self._busy = False
+            self._serve_waiting()
+
+    def _serve_waiting(self) -> None:
+        """Serve signal handlers that have printed meanwhile."""
+        while self._waiting:
+            try:
+                self._busy = True
+                while self._waiting:
+                    self._serve(*self._waiting.popleft())
+            finally:
+                self._busy = False
 
     def settle(self) -> None:
-        """Send every unfinished line as an entry of its own."""
+        """Send every unfinished line as an entry of its own; what comes later is never held."""
         for line in self._lines:
+            line.holds_pieces = False
+            self.write(line, "")
             if line.characters:
                 self.write(line, "\n")
 
-    def _begin_copy(self) -> None:
+    def begin_copy(self) -> None:
         """Forget, in a forked copy, what the original holds, and whatever thread was in here."""
         self._owner = getpid()
-        self._lock, self._busy = RLock(), False
+        self._channel.leave()
+        self._busy = False
         self._waiting.clear()
         for line in self._lines:
+            line.holds_pieces = False
+            line.count()
             line.take()
 
     def _serve(self, line: _Line, text: str, flush: bool) -> None:
+        line.count()
         if self._channel.done:
             _write_native(line.fd, line.take(text))
-        elif not self.ledger.truncated and not self._serve_plain(line, text, flush):
+        elif self.ledger.truncated:
+            line.take()
+        else:
             frames = self._frames(line, text, flush)
             if frames:
                 self._channel.send(b"".join(frames))
-
-    def _serve_plain(self, line: _Line, text: str, flush: bool) -> bool:
-        """Take a piece of a line, or its plain end, with less ado; return whether that was it."""
-        if flush or self._open is not None:
-            return False
-        end = text.find("\n")
-        if end < 0 and self.ledger.may_fit(line.characters + len(text), continued=False):
-            line.add(text)
-            return True
-        if end != len(text) - 1 or len(line.pieces) > _FEW_PIECES or line.blocks:
-            return False
-        whole = "".join((*line.pieces, text[:-1]))
-        frame = self.ledger.plain_frame(whole)
-        if frame is None:
-            return False
-        line.pieces, line.characters = [], 0
-        self._channel.send(frame)
-        return True
 
     def _frames(self, line: _Line, text: str, flush: bool) -> list[bytes]:
         frames: list[bytes] = []
@@ -206,6 +238,7 @@ class Stream(io.TextIOBase):
     def __init__(self, output: Output, fd: int) -> None:
         self.name = "<stdout>" if fd == 1 else "<stderr>"
         self._write = output.write
+        self._write_line = output.write_line
         self._line = output.line(fd)
         self.buffer = ByteStream(output.write, self._line, self.name)
 
@@ -215,9 +248,17 @@ class Stream(io.TextIOBase):
             if not isinstance(text, str):
                 raise TypeError(f"write() argument must be str, not {type(text).__name__}")
             text = str.__str__(text)
-        if text:
-            self._write(self._line, text)
-        return len(text)
+        line, size = self._line, len(text)
+        if size > _SHORT or not line.holds_pieces:
+            self._write(line, text)
+        elif "\n" not in text:
+            if len(line.pieces) < _FEW_PIECES:
+                line.pieces.append(text)
+            else:
+                self._write(line, text)
+        elif text.find("\n") + 1 != size or not self._write_line(line, text):
+            self._write(line, text)
+        return size
 
     def flush(self) -> None:
         """Send the unfinished line as it is."""

@@ -35,6 +35,7 @@ class StreamChannel(Generic[M]):
         handle: Callable[[M], None],
         pause: Callable[[], Awaitable[None] | None] | None = None,
         settle: Callable[[], None] | None = None,
+        is_flooded: Callable[[], bool] | None = None,
     ) -> None:
         """Hand each message to `handle` until the peer has closed.
 
@@ -42,8 +43,9 @@ class StreamChannel(Generic[M]):
             handle: Called on the event loop, in order, not always in a task.
             pause: Called after each message; reading goes on when what it returns is over.
             settle: Called when all that has arrived is handled, and before any other wait.
+            is_flooded: Asked after that, whether the peer writes on without waiting for anything.
         """
-        await Reading(self._socket, self._cut, handle, pause, settle).run()
+        await Reading(self._socket, self._cut, handle, pause, settle, is_flooded).run()
 
     async def send(self, frame: bytes) -> None:
         """Write one frame.

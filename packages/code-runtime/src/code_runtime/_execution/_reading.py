@@ -17,6 +17,9 @@ CHUNK_BYTES: Final = 65_536
 # A flood of small frames never makes the socket run dry; other tasks of the host get the loop at
 # least this often.
 TURN_S: Final = 0.005
+# What a peer that writes on and on gets to write, before it is read again. To be woken for each of
+# its small messages would cost both sides more than the messages.
+LULL_S: Final = 0.001
 
 M = TypeVar("M")
 
@@ -32,7 +35,16 @@ class State(Enum):
 class Reading(Generic[M]):
     """One reader of a socket, until the peer closes it; see `StreamChannel.read`."""
 
-    __slots__ = ("_cut", "_handle", "_messages", "_pause", "_settle", "_socket")
+    __slots__ = (
+        "_cut",
+        "_handle",
+        "_is_dry",
+        "_is_flooded",
+        "_messages",
+        "_pause",
+        "_settle",
+        "_socket",
+    )
 
     def __init__(
         self,
@@ -41,13 +53,16 @@ class Reading(Generic[M]):
         handle: Callable[[M], None],
         pause: Callable[[], Awaitable[None] | None] | None,
         settle: Callable[[], None] | None,
+        is_flooded: Callable[[], bool] | None,
     ) -> None:
         self._socket = sock
         self._cut = cut
         self._handle = handle
         self._pause = pause
         self._settle = settle
+        self._is_flooded = is_flooded
         self._messages: Iterator[M] = iter(())
+        self._is_dry = False
 
     async def run(self) -> None:
         """Read to the end."""
@@ -58,6 +73,8 @@ class Reading(Generic[M]):
                 if on_asyncio:
                     outcome = await self._listen()
                 else:
+                    if self._is_flooded is not None and self._is_flooded():
+                        await anyio.sleep(LULL_S)
                     await anyio.wait_readable(self._socket)
                     continue
             if outcome is State.CLOSED:
@@ -80,6 +97,11 @@ class Reading(Generic[M]):
                     return wait
             if self._settle is not None:
                 self._settle()
+            if self._is_dry:
+                self._is_dry = False
+                return State.DRY
+            if time.monotonic() > turn_ends_s:  # `cut` may have handled all that it was given
+                return anyio.lowlevel.checkpoint()
             try:
                 chunk = self._socket.recv(CHUNK_BYTES)
             except BlockingIOError:
@@ -88,6 +110,8 @@ class Reading(Generic[M]):
                 return State.CLOSED
             if not chunk:
                 return State.CLOSED
+            # Less than there is room for: there was no more, and what comes now wakes the reader.
+            self._is_dry = len(chunk) < CHUNK_BYTES
             self._messages = iter(self._cut(chunk))
 
     async def _listen(self) -> State | Awaitable[None]:
@@ -98,6 +122,12 @@ class Reading(Generic[M]):
         """
         loop = asyncio.get_running_loop()
         over: asyncio.Future[State | Awaitable[None]] = loop.create_future()
+        context = contextvars.copy_context()
+        context.run(_name_library)
+
+        def listen() -> None:
+            if not over.done():
+                loop.add_reader(self._socket, on_readable)  # in the context of this call
 
         def on_readable() -> None:
             if over.done():
@@ -109,10 +139,11 @@ class Reading(Generic[M]):
             else:
                 if outcome is not State.DRY:
                     over.set_result(outcome)
+                elif self._is_flooded is not None and self._is_flooded():
+                    loop.remove_reader(self._socket)
+                    loop.call_later(LULL_S, listen, context=context)
 
-        context = contextvars.copy_context()
-        context.run(_name_library)
-        context.run(loop.add_reader, self._socket, on_readable)
+        context.run(listen)
         try:
             return await over
         finally:

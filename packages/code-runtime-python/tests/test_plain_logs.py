@@ -1,0 +1,146 @@
+"""Floods of plain lines: taken in bulk, with the same result as one by one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from run_requests import Provider, build_request
+
+from code_runtime._execution._logs import LogFlood, LogObserver
+from code_runtime_python._frames import plain_log, plain_logs
+from code_runtime_python._logs import LineLog
+
+
+def frame(text: str) -> bytes:
+    return json.dumps({"type": "log", "text": text}, separators=(",", ":")).encode()
+
+
+PIECES = st.one_of(
+    st.text(st.characters(min_codepoint=32, max_codepoint=126, exclude_characters='"\\')).map(
+        frame
+    ),
+    st.text(max_size=3).map(frame),
+    st.sampled_from(
+        [
+            b'{"type":"log","text":"}',
+            b'"}',
+            b'{"type":"log","text":"',
+            b'{"type":"log","text":""}',
+            b'{"type":"log","text":"a","open":true}',
+            b'{"type":"log","text":"a"}{"type":"log","text":"b"}',
+            b'{"type":"log","text":"a\xff"}',
+            b'{"type":"log","text":"a\x7f"}',
+            b'{"type":"call","id":0,"global":"a","name":"b","args":null}',
+            b" ",
+        ]
+    ),
+)
+
+
+@given(st.lists(PIECES, min_size=2, max_size=6))
+@example([frame("a"), b'{"type":"log","text":"}'])
+@example([b'{"type":"log","text":"}', frame("a")])
+@example([frame("a"), b'{"type":"log","text":"b"}{"type":"log","text":"c"}'])
+def test_plain_logs_knows_what_plain_log_knows(lines: list[bytes]) -> None:
+    """PY-124: all lines of the child that are one plain entry, or none."""
+    each = [plain_log(line) for line in lines]
+    assert plain_logs(lines) == (None if None in each else each)
+
+
+def quiet(max_bytes: int) -> LineLog:
+    return LineLog(max_bytes, LogObserver(None, record=False))
+
+
+@given(st.lists(st.text("ab ", max_size=9), min_size=1, max_size=9), st.integers(64, 128))
+def test_lines_in_bulk_cost_what_they_cost_one_by_one(texts: list[str], max_bytes: int) -> None:
+    """PY-163, PY-164."""
+    bulk, single = quiet(max_bytes), quiet(max_bytes)
+    if not bulk.add_plain_lines(texts):
+        assert (bulk.entries, bulk.room_bytes) == ([], max_bytes - 1)
+        for text in texts:
+            bulk.add_part(text, is_open=False)
+        assert bulk.truncated
+    for text in texts:
+        single.add_part(text, is_open=False, cost_bytes=len(text) + 2)
+    assert (bulk.entries, bulk.room_bytes) == (single.entries, single.room_bytes)
+
+
+def test_lines_in_bulk_are_not_taken_where_each_one_counts() -> None:
+    shown: list[str] = []
+    observed = LineLog(64, LogObserver(shown.append, record=False))
+    recorded = LineLog(64, LogObserver(None, record=True))
+    opened, full = quiet(64), quiet(64)
+    opened.add_part("a", is_open=True)
+    full.truncate()
+    for log in (observed, recorded, opened, full):
+        before = list(log.entries)
+        assert not log.add_plain_lines(["x", "y"])
+        assert log.entries == before
+    assert shown == []
+
+
+def test_flood_is_many_lines_in_little_time_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s = 100.0
+    monkeypatch.setattr("code_runtime._execution._logs.time.monotonic", lambda: now_s)
+    flood = LogFlood()
+    flood.note(63)
+    assert not flood()
+    flood.note(1)
+    assert flood()
+    flood.note(0)  # a call
+    assert not flood()
+    flood.note(64)
+    now_s += 0.0032
+    assert not flood()  # 50 µs and more for each
+    assert not flood()
+    flood.note(64)
+    assert flood()
+
+
+MIXED = """
+for start in range(0, 6_000, 1_500):
+    for number in range(start, start + 1_500): print("line", number)
+    print(f"é {await tools.echo(start)}")
+print("open", end="", flush=True)
+print("ed")
+"""
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_observed", [False, True])
+async def test_flood_with_calls_keeps_every_line_in_order(
+    provider: Provider, is_observed: bool
+) -> None:
+    """PY-124, WT-058: what is read in bulk and what is not are one list."""
+    expected = [
+        entry
+        for start in range(0, 6_000, 1_500)
+        for entry in (*(f"line {number}" for number in range(start, start + 1_500)), f"é {start}")
+    ]
+    shown: list[str] = []
+    async with provider() as runtime:
+        result = await runtime.run(
+            build_request(
+                MIXED, {"echo": lambda value: value}, on_log=shown.append if is_observed else None
+            )
+        )
+    assert (result.error, result.logs) == (None, [*expected, "opened"])
+    assert shown == (result.logs if is_observed else [])
+
+
+@pytest.mark.anyio
+async def test_flood_over_the_budget_is_cut_at_the_same_line(provider: Provider) -> None:
+    """PY-165, PY-173."""
+    program = 'for number in range(5_000): print(f"{number:07d}")\nreturn 1'
+    async with provider(max_log_bytes=20_000) as runtime:
+        result = await runtime.run(build_request(program))
+    assert (result.value, result.logs_truncated) == (1, True)
+    assert result.logs == [
+        *(f"{number:07d}" for number in range(1_999)),
+        "[code-runtime] logs truncated at 20000 bytes",
+    ]
