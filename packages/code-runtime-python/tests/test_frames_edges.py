@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from code_runtime._lossless import LosslessJsonError, decode, encode
 from code_runtime_python._child.wire import CUT_MARKER, MAX_FRAGMENTS, MAX_FRAME_BYTES
 from code_runtime_python._frames import (
     MAX_SCANNED_BYTES,
@@ -13,6 +16,7 @@ from code_runtime_python._frames import (
     LineReader,
     LineTooLongError,
     cut_message,
+    has_exponents,
     parse_child_frame,
 )
 
@@ -121,3 +125,33 @@ def test_line_reader_holds_no_empty_piece() -> None:
     reader = LineReader()
     assert (reader.push(b""), reader.push(b"\n"), reader.push(b"a\n")) == ([], [], [b"a"])
     assert (reader.held_bytes, reader.held_pieces) == (0, 0)
+
+
+DIGITS = st.text("0123456789", max_size=24)
+
+
+@given(
+    st.builds(
+        lambda sign, head, tail: sign + (head.lstrip("0") or "0") + ("." + tail if tail else ""),
+        st.sampled_from(["", "-"]),
+        DIGITS,
+        DIGITS,
+    )
+    | st.text().map(lambda text: json.dumps(text, ensure_ascii=True))
+)
+def test_text_without_exponents_is_as_long_as_its_value_at_least(text: str) -> None:
+    """PY-229: so a value need not be measured when its line fits."""
+    source = f'[{text},{{"a":{text}}}]'.encode()
+    try:
+        value = decode(source)
+    except LosslessJsonError:
+        return  # a number that no double holds
+    assert len(encode(value)) <= len(source)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [(b"[1e3]", True), (b"[1.5E3]", True), (b'["1e"]', True), (b'["e1",true]', False)],
+)
+def test_exponents_are_seen_and_suspected(text: bytes, expected: bool) -> None:
+    assert has_exponents(text) is expected

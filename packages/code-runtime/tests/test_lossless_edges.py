@@ -354,3 +354,52 @@ def test_lossless_small_value_ends_at_four_pieces() -> None:
 def test_lossless_limit_of_a_small_value_is_kept_exactly() -> None:
     for value, cost in ((None, 4), (True, 4), (False, 5), ([], 2), ({}, 2), ("", 2), (12, 2)):
         assert [measure(value, limit) for limit in (cost - 1, cost, cost + 1)] == [None, cost, cost]
+
+
+# Encoding within a limit
+
+WIDE = [{"key": "x" * 40}, [0.5, "y" * 40]] * 300  # more than one piece of the exact lane
+ODD = [*WIDE, 1.0]  # which the fast lane does not take
+
+
+@pytest.mark.parametrize("value", [WIDE, ODD, ["a"], "a"], ids=["fast", "exact", "small", "text"])
+def test_lossless_encode_within_stops_above_the_limit(value: object) -> None:
+    """PY-229."""
+    text = encode(value)
+    assert _lossless.encode_within(value, len(text)) == text
+    assert _lossless.encode_within(value, len(text) + 1) == text
+    assert _lossless.encode_within(value, len(text) - 1) is None
+    assert _lossless.encode_within(value, 0) is None
+
+
+class BuiltError(BaseException):
+    """The whole text was built."""
+
+
+def test_lossless_encode_within_builds_no_text_that_is_far_too_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def encode_all(value: object) -> str:
+        raise BuiltError
+
+    monkeypatch.setattr(_lossless._ENCODER, "encode", encode_all)
+    assert _lossless.encode_within(WIDE, 100) is None
+    with pytest.raises(BuiltError):
+        _lossless.encode_within(WIDE, 1_000_000)
+    # What comes after the limit is never looked at by the exact lane.
+    assert _lossless.encode_within([*ODD, {1}], 100) is None
+
+
+@pytest.mark.parametrize("limit", [100, 1_000_000])
+def test_lossless_encode_within_names_what_is_met_first(limit: int) -> None:
+    """Too large, or not lossless: whichever comes first decides."""
+    first, last = [{1}, *WIDE], [*WIDE, {1}]
+    with pytest.raises(LosslessJsonError) as caught:
+        _lossless.encode_within(first, limit)
+    assert str(caught.value) == "$[0]: set is not JSON"
+    if limit == 100:
+        assert _lossless.encode_within(last, limit) is None
+    else:
+        with pytest.raises(LosslessJsonError) as caught:
+            _lossless.encode_within(last, limit)
+        assert str(caught.value) == "$[600]: set is not JSON"

@@ -15,6 +15,7 @@ from code_runtime._lossless import (
     LosslessJsonError,
     decode,
     encode,
+    encode_within,
     fitting_prefix,
     measure,
     snapshot,
@@ -107,6 +108,8 @@ def test_lossless_lanes_write_the_same_bytes(value: Any) -> None:
     assert _lossless._encode_fast(value) in (None, text)
     assert measure(value) == measure(value, len(text)) == len(text)
     assert measure(value, len(text) - 1) is None
+    assert encode_within(value, len(text)) == text
+    assert encode_within(value, len(text) - 1) is None
 
 
 plain_texts = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from('"\\\n0.e-'))
@@ -124,6 +127,7 @@ def test_lossless_fast_lane_takes_plain_values(value: Any) -> None:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
     assert _lossless._encode_fast(value) == exact_encode(value) == text
     assert sum(_lossless._group_costs(value)) == len(text)
+    assert sum(map(_lossless._least_cost, _lossless._groups(value))) <= len(text)
 
 
 @settings(deadline=None)  # a loaded machine is no fault

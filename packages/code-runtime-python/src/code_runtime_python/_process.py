@@ -37,9 +37,11 @@ from ._config import PythonConfig
 from ._frames import (
     CallMessage,
     ChildMessage,
+    DoneMessage,
     LineReader,
     LineTooLongError,
     LogMessage,
+    has_exponents,
     parse_child_frame,
     plain_log,
     plain_logs,
@@ -69,7 +71,8 @@ class LargeMessage:
 
     Args:
         message: The message.
-        cost_bytes: What the text of a log costs as JSON, else 0.
+        cost_bytes: What the text of a log costs as JSON; what a value costs at most, if that is
+            known; else 0.
         preview: The start of the argument of a call as JSON, else empty.
     """
 
@@ -410,4 +413,6 @@ def _parse_large(line: bytes) -> LargeMessage | None:
         cost_bytes = string_cost(message.text) or 0
     elif isinstance(message, CallMessage):
         preview = encode(message.args)[: 2 * MAX_PREVIEW_BYTES]
+    elif isinstance(message, DoneMessage) and not has_exponents(line):
+        cost_bytes = len(line)
     return LargeMessage(message, cost_bytes, preview)

@@ -93,6 +93,7 @@ class PythonSession:
         }
         self._has_run = anyio.Event()
         self._done_bytes = 0
+        self._value_bytes: int | None = None  # that the value has at most
         self._binding_fault: BaseException | None = None
         self._status: ExitStatus | None = None
 
@@ -192,6 +193,7 @@ class PythonSession:
             self._send_program()
         elif isinstance(message, DoneMessage):
             self._done_bytes = size_bytes
+            self._value_bytes = None if large is None else large.cost_bytes or None
             self._settlement.decide(Completed(message))
         else:
             self._settlement.decide(_failure_of(message, self._config.max_value_bytes))
@@ -259,7 +261,10 @@ class PythonSession:
         if not done.has_value:
             return self._build()
         most = self._config.max_value_bytes
-        if self._done_bytes > INLINE_BYTES:
+        size_bytes: int | None
+        if self._value_bytes is not None and self._value_bytes <= most:
+            size_bytes = self._value_bytes
+        elif self._done_bytes > INLINE_BYTES:
             size_bytes = await anyio.to_thread.run_sync(measure, done.value, most)
         else:
             size_bytes = measure(done.value, most)

@@ -67,6 +67,34 @@ def encode(value: object) -> bytes:
     return b"".join(chain(start, pieces)) if text is None else text
 
 
+def encode_within(value: object, limit: int) -> bytes | None:
+    """Serialise a value as `encode` does, unless its text has more than `limit` bytes.
+
+    Returns:
+        The text, or None if it is longer, which is found out without building all of it. Of a value
+        that is both too large and not lossless, whichever is met first decides.
+
+    Raises:
+        LosslessJsonError: a part of the value that was reached is not lossless JSON.
+    """
+    pieces = _pieces(value)
+    kept = list(islice(pieces, 2))
+    if len(kept) == 2:
+        with suppress(Exception):  # as in measure
+            if _sum(map(_least_cost, _groups(value)), limit) is None:
+                return None
+            text = _ENCODER.encode(value).encode()  # as in _encode_fast
+            return text if len(text) <= limit else None
+    size = sum(map(len, kept))
+    while size <= limit:
+        piece = next(pieces, None)
+        if piece is None:
+            return b"".join(kept)
+        kept.append(piece)
+        size += len(piece)
+    return None
+
+
 def encode_small(value: object) -> bytes | None:
     """Serialise a value if that takes no more than a few milliseconds.
 
@@ -343,6 +371,14 @@ def _encode_fast(value: object) -> bytes | None:
         return _ENCODER.encode(value).encode()
     except Exception:  # as in measure
         return None
+
+
+def _least_cost(group: tuple[Any, ...]) -> int:
+    """Return what the values of a group cost at least; quicker than what they cost."""
+    values, types, _integers, _floats, _lists, dicts = group
+    strings = [item for item in values if type(item) is str] if str in types else []
+    keys = chain.from_iterable(dicts)
+    return len(values) + sum(map(len, strings)) + sum(map(len, keys))
 
 
 def _group_costs(value: object) -> Iterator[int]:

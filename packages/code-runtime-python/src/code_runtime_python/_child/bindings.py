@@ -14,6 +14,7 @@ Standard library only, CPython 3.10 or later.
 
 from __future__ import annotations
 
+import gc
 from asyncio import AbstractEventLoop, Future, get_running_loop
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, NoReturn, cast
@@ -21,9 +22,10 @@ from typing import Any, NoReturn, cast
 from .channel import Channel
 from .inbound import read_reply, reply_id
 from .lossless import LosslessJsonError, encode
-from .wire import MAX_FRAME_BYTES, Namespace
+from .wire import MAX_FRAME_BYTES, Namespace, ReplyError, ReplyOk
 
 _MAX_LISTED = 12  # members that an error names
+_LARGE_BYTES = 65_536  # of a reply that the collector of garbage is kept from
 _POSTED_BYTES = 32_768  # of calls that wait for the end of the turn
 _MAX_SHOWN = 34  # characters of a name inside a type's name, which lossless.py cuts at 60
 
@@ -190,7 +192,7 @@ class Calls:
                 self._undecodable(line.args[0])
                 continue
             try:
-                reply = read_reply(line)  # type: ignore[arg-type]  # a buffer serves as well
+                reply = _read_reply(line)
             except MemoryError:
                 self._undecodable(line)
                 continue
@@ -225,6 +227,20 @@ class Calls:
             _resolve(waiting, _set_exception, waiting[2].failure(message))
 
 
+def _read_reply(line: bytes | bytearray) -> ReplyOk | ReplyError:
+    if len(line) < _LARGE_BYTES or not _collector_is_on():
+        return read_reply(line)  # type: ignore[arg-type]  # a buffer serves as well
+    # The collector would look at each of a million new containers again and again.
+    _disable_collector()
+    try:
+        return read_reply(line)  # type: ignore[arg-type]
+    finally:
+        _enable_collector()
+
+
+_disable_collector = gc.disable
+_enable_collector = gc.enable
+_collector_is_on = gc.isenabled
 _set_result = Future.set_result
 _set_exception = Future.set_exception
 

@@ -35,7 +35,7 @@ from .inbound import FrameError, read_boot, read_run
 from .ledger import LogLedger
 from .limits import LimitError, apply_limits, check_cpu, set_traceable
 from .loop import new_loop
-from .lossless import LosslessJsonError, encode, measure
+from .lossless import LosslessJsonError, encode_within
 from .program import LABEL, Program, compile_program, fresh_main
 from .streams import Output, Stream
 from .traceback import register_source, render
@@ -54,6 +54,7 @@ _HINTS = {
     ),
 }
 
+_disable_collector = gc.disable
 _enable_collector = gc.enable
 _set_recursion_limit = sys.setrecursionlimit
 
@@ -202,8 +203,7 @@ class _Run:
         try:
             self._settle()
             if outcome is not None:
-                fits = measure(outcome[0], limit) is not None
-                text = encode(outcome[0]) if fits else None
+                text = _encode_value(outcome[0], limit)
         except LosslessJsonError as error:
             if _UNAWAITED not in error.reason:
                 self._report_unawaited()
@@ -213,7 +213,7 @@ class _Run:
             self._fail(error)
             return
         self._report_unawaited()
-        if text is None or len(text) > limit:
+        if text is None:
             self._send_failure("output-limit", f"The value is larger than {limit} bytes")
         elif text:
             self._channel.send(b'{"type":"done","value":', text, b"}\n", last=True)
@@ -284,6 +284,15 @@ class _Run:
                     stream.flush()
             except BaseException:
                 continue
+
+
+def _encode_value(value: object, limit: int) -> bytes | None:
+    # The collector would look at each part of a large value, which is kept alive anyway.
+    _disable_collector()
+    try:
+        return encode_within(value, limit)
+    finally:
+        _enable_collector()  # the program has ended
 
 
 def _native(fd: int) -> io.TextIOWrapper:

@@ -65,7 +65,8 @@ def encode_small_result(value: object) -> tuple[CallOutcome, bytes] | None:
 def encode_result(value: object) -> tuple[CallOutcome, bytes]:
     """Return the outcome of a call that returned `value`, and the payload of its reply."""
     try:
-        text = encode(value)
+        with collector_off():
+            text = encode(value)
     except LosslessJsonError as error:
         return "error", encode(f"{LOSSY_RESULT}: {error}")
     if len(text) > MAX_RESULT_BYTES:
