@@ -17,7 +17,7 @@ from __future__ import annotations
 import gc
 from asyncio import AbstractEventLoop, Future, get_running_loop
 from collections.abc import Callable, Generator, Iterator
-from typing import Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from .channel import Channel
 from .inbound import read_reply, reply_id
@@ -117,22 +117,27 @@ class PendingCall:
         return f"<{type(self).__name__}>" if self._state is None else f"<{self._member.shown}>"
 
 
+if TYPE_CHECKING:
+    Waiting = dict[int, tuple[Future[Any], AbstractEventLoop, Member]]
+
+
 class Calls:
     """Sends calls, and gives each reply to the call that waits for it.
 
     Args:
         channel: The wire.
         loop: The loop of the program; replies are read there.
+        waiting: Where the calls are kept that have no reply yet.
     """
 
-    def __init__(self, channel: Channel, loop: AbstractEventLoop) -> None:
+    def __init__(self, channel: Channel, loop: AbstractEventLoop, waiting: Waiting) -> None:
         self._channel = channel
         self._loop = loop
         self._next_id = 0
         self._posted: list[bytes] = []  # frames that go out with others
         self._posted_bytes = 0
         self._in_turn = False  # whether the loop has sent a call since it last looked at the socket
-        self._waiting: dict[int, tuple[Future[Any], AbstractEventLoop, Member]] = {}
+        self._waiting = waiting
 
     def start(self, member: Member, value: object) -> Future[Any]:
         """Send a call and return the future of its result."""

@@ -25,7 +25,7 @@ import sys
 from os import _exit
 from socket import socketpair
 from types import ModuleType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from . import shield
 from .bindings import Calls, Member, build_namespaces, unawaited_report
@@ -41,6 +41,9 @@ from .streams import Output, Stream
 from .traceback import register_source, render
 from .warm import warm_up
 from .wire import Boot, DoneKind, encode_boot_ack, encode_done_error, fit_message
+
+if TYPE_CHECKING:
+    from .bindings import Waiting
 
 _RECURSION_LIMIT = 1_000
 _RESERVE_BYTES = 1_048_576  # of address space, freed so that a failure for want of it can be told
@@ -82,9 +85,10 @@ def serve(fd: int) -> NoReturn:
     """
     channel = Channel(fd)
     os.register_at_fork(after_in_child=channel.leave)
-    loop = new_loop()
+    waiting: Waiting = {}
+    loop = new_loop(waiting)
     try:
-        _Run(channel, loop).serve()
+        _Run(channel, loop, waiting).serve()
     except FrameError as error:
         os.write(2, f"{error}\n".encode("utf-8", "backslashreplace"))
         _exit(1)
@@ -100,10 +104,10 @@ def _line(channel: Channel) -> bytes:
 class _Run:
     """One program and its outcome."""
 
-    def __init__(self, channel: Channel, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, channel: Channel, loop: asyncio.AbstractEventLoop, waiting: Waiting) -> None:
         self._channel = channel
         self._loop = loop
-        self._calls = Calls(channel, loop)
+        self._calls = Calls(channel, loop, waiting)
         self._source = ""
         self._members: list[Member] = []
         self._cpu_seconds = 0

@@ -41,7 +41,7 @@ return a
 def warm_up(channel: Channel, loop: AbstractEventLoop) -> None:
     """Exercise the parts of a run; sends nothing and leaves nothing."""
     boot = read_boot(_BOOT)
-    build_namespaces(Calls(channel, loop), boot["namespaces"])
+    build_namespaces(Calls(channel, loop, {}), boot["namespaces"])
     LogLedger(boot["maxLogBytes"]).frame("x", continued=False, is_open=False)
     program = compile_program(_PROGRAM, ModuleType("__main__"))
     loop.run_until_complete(loop.create_task(_spell(program())))
