@@ -7,11 +7,16 @@ from typing import cast
 
 import msgpack
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from code_runtime._execution._logs import plain_text
+from code_runtime._lossless import encode
 from code_runtime_worker_thread import _frames as frames
 from code_runtime_worker_thread._frames import (
     MAX_UINT,
     FrameReader,
+    Message,
     ProtocolError,
     decode_body,
     encode_frame,
@@ -188,6 +193,72 @@ def test_frame_reader_needs_no_decoder_for_a_short_log_frame(
     monkeypatch.setattr(frames, "decode_body", None)
     frame = encode_frame(frames.LOG, b"a" * size)
     assert list(FrameReader().feed(frame)) == [(frames.LOG, (b"a" * size,))]
+
+
+# Mostly what is read many at a time, and everything next to it.
+log_texts = st.one_of(
+    st.text(
+        st.characters(min_codepoint=32, max_codepoint=126, exclude_characters='"\\'), max_size=9
+    ),
+    st.text(max_size=3),
+    st.sampled_from([1, 99, 246, 247, 248, 249, 250, 251, 252, 253, 254, 300]).map("a".__mul__),
+)
+log_frames = log_texts.map(lambda text: encode_frame(frames.LOG, encode(text)))
+other_frames = st.one_of(
+    st.binary(max_size=3).map(lambda text: encode_frame(frames.LOG, text)),
+    st.just(encode_frame(frames.LIMIT)),
+    st.just(encode_frame(frames.DONE, b'"\0\0\0\x922\xc4"')),
+    st.binary(max_size=3).map(lambda text: encode_frame(frames.LOG, b'"' + text + b'"')),
+)
+
+
+@given(
+    st.lists(log_frames, max_size=40),
+    st.lists(other_frames, max_size=2),
+    st.lists(log_frames, max_size=40),
+    st.sampled_from([64, 300, 1_000, 65_536]),
+    st.booleans(),
+)
+def test_frame_reader_reads_many_logs_as_it_reads_each(
+    before: list[bytes], others: list[bytes], after: list[bytes], size: int, is_broken: bool
+) -> None:
+    """Whatever comes as LOGS is what would have come one by one, in order and with its cost."""
+    stream = b"".join([*before, *others, *after])
+    if is_broken:
+        middle = len(stream) // 2
+        stream = stream[:middle] + b"\0" + stream[middle:]
+
+    def read(*, joins: bool) -> tuple[list[Message], int, bool]:
+        reader = FrameReader()
+        reader.joins_logs = joins
+        seen: list[Message] = []
+        try:
+            for start in range(0, len(stream), size):
+                for kind, fields in reader.feed(stream[start : start + size]):
+                    if kind != frames.LOGS:
+                        seen.append((kind, fields))
+                        continue
+                    texts, cost_bytes = fields
+                    assert cost_bytes == sum(len(encode(text)) for text in texts)
+                    assert [plain_text(encode(text)) for text in texts] == texts
+                    seen += [(frames.LOG, (encode(text),)) for text in texts]
+        except ProtocolError:
+            return seen, reader.held_bytes, True
+        return seen, reader.held_bytes, False
+
+    assert read(joins=True) == read(joins=False)
+
+
+def test_frame_reader_joins_logs_when_it_may() -> None:
+    stream = b"".join(encode_frame(frames.LOG, b'"line %d"' % index) for index in range(100))
+    reader = FrameReader()
+    assert [kind for kind, _ in reader.feed(stream)] == [frames.LOG] * 100
+    reader.joins_logs = True
+    texts = [f"line {index}" for index in range(100)]
+    joined, *rest = reader.feed(stream)
+    assert joined == (frames.LOGS, (texts[:-1], sum(len(text) + 2 for text in texts[:-1])))
+    assert rest == [(frames.LOG, (b'"line 99"',))]
+    assert reader.held_bytes == 0
 
 
 def test_frame_reader_takes_the_kind_of_a_short_frame_into_account() -> None:

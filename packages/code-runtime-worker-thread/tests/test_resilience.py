@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -30,8 +31,9 @@ def node_pids() -> list[int]:
     found = []
     for item in snapshot_resources()[0]:
         pid = int(item.split()[0])
-        if b"host.mjs" in Path(f"/proc/{pid}/cmdline").read_bytes():
-            found.append(pid)
+        with suppress(OSError):  # it has just ended
+            if b"host.mjs" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(pid)
     return found
 
 
@@ -106,6 +108,30 @@ async def test_hosts_that_die_or_freeze_while_they_wait_cost_no_run(provider: Pr
             for pid in node_pids():
                 os.kill(pid, number)
             await run_fine(runtime)
+
+
+async def test_a_node_that_freezes_while_it_boots_costs_no_run(provider: Provider) -> None:
+    """It is told to go on, long before its boot would be given up after a minute."""
+    async with provider(spare_hosts=1) as runtime:
+        await run_fine(runtime)
+        known = set(node_pids())
+        for pid in known:
+            os.kill(pid, signal.SIGKILL)
+        frozen: set[int] = set()
+
+        async def freeze() -> None:
+            while True:
+                for pid in set(node_pids()) - known - frozen:
+                    os.kill(pid, signal.SIGSTOP)
+                    frozen.add(pid)
+                await anyio.sleep(0.001)
+
+        with anyio.fail_after(25):
+            async with anyio.create_task_group() as task_group:
+                task_group.start_soon(freeze)
+                await run_fine(runtime)
+                task_group.cancel_scope.cancel()
+        assert frozen != set()
 
 
 async def test_a_native_cancellation_does_not_cut_the_end_of_a_run_short(

@@ -2,7 +2,7 @@
  * The `console` that a program sees: five methods, each call one log entry.
  */
 
-import { defineProperty, freeze, indexOf, inspect } from "./intrinsics.ts";
+import { defineProperty, freeze, indexOf, inspect, isSafeInteger } from "./intrinsics.ts";
 import { withoutHostFrames } from "./stack.ts";
 
 const METHODS = ["log", "info", "warn", "error", "debug"] as const;
@@ -14,11 +14,14 @@ const OPTIONS = freeze({
   maxArrayLength: 100,
   maxStringLength: 10_000,
   colors: false,
+  numericSeparator: false,
 }) as object;
 
 /** Shows one argument: strings as they are, everything else as Node inspects it. */
 function show(value: unknown): string {
   if (typeof value === "string") return value;
+  // What is printed most, as Node shows it; to ask Node takes ten times as long.
+  if (isSafeInteger(value) && value !== 0) return `${value as number}`;
   const shown = inspect(value, OPTIONS);
   return indexOf(shown, "    at ") < 0 ? shown : withoutHostFrames(shown);
 }

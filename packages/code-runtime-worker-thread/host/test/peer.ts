@@ -4,9 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import net, { type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
-import { build } from "esbuild";
 import { encodeFrame, FrameReader, KIND, type Message } from "../src/frames.ts";
 
 /** How a run ended, as the worker said or showed it. */
@@ -49,10 +47,11 @@ let bundle: Promise<string> | undefined;
 async function bundled(): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), "worker-bundle-"));
   process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
-  const outfile = join(folder, "worker.mjs");
-  const entry = fileURLToPath(new URL("../src/worker.ts", import.meta.url));
-  await build({ entryPoints: [entry], outfile, bundle: true, format: "esm", platform: "node" });
-  return outfile;
+  const { buildInto } = (await import("../../scripts/build.mjs" as string)) as {
+    buildInto: (folder: string, entries: Record<string, string>) => Promise<string[]>;
+  };
+  const [outfile] = await buildInto(`${folder}/`, { worker: "worker.ts" });
+  return outfile as string;
 }
 
 let runs = 0;
@@ -64,6 +63,8 @@ class Peer {
   readonly #code: string;
   readonly #directory: string;
   readonly #ended: (end: End) => void;
+  /** Fulfilled once all that the worker sent is read; undefined before it has connected. */
+  closed: Promise<void> | undefined;
 
   constructor(code: string, directory: string, options: Options, ended: (end: End) => void) {
     this.#code = code;
@@ -79,6 +80,7 @@ class Peer {
     });
     socket.on("data", (chunk) => reader.push(chunk));
     socket.on("error", () => {});
+    this.closed = new Promise((resolve) => socket.once("close", () => resolve()));
   }
 
   #handle(message: Message, socket: Socket): void {
@@ -162,7 +164,10 @@ export async function runProgram(code: string, options: Options = {}): Promise<O
   const workerData = { socketPath, nonce: new Uint8Array(16) };
   const worker = new Worker(entry, { workerData, env: {}, execArgv: ["--no-warnings"] });
   worker.on("error", (error) => end({ kind: "error", message: String(error) }));
-  worker.on("exit", (exitCode) => end({ kind: "exit", code: exitCode }));
+  worker.on("exit", async (exitCode) => {
+    await peer.closed;
+    end({ kind: "exit", code: exitCode });
+  });
   try {
     const outcome = await ended;
     await options.afterEnd?.();

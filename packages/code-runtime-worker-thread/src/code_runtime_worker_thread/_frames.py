@@ -19,6 +19,8 @@ from typing import Any, Final, NamedTuple
 
 import msgpack
 
+from ._log_frames import cost_bytes, read_plain_logs
+
 PROTOCOL_VERSION: Final = 1
 MAX_BODY_BYTES: Final = 268_435_456
 MAX_UINT: Final = 2**53 - 1
@@ -39,6 +41,8 @@ LOG: Final = 50
 DONE: Final = 51
 FAIL: Final = 52
 LIMIT: Final = 53
+# Not on the wire: many LOG frames in one message, as texts and what they cost as JSON.
+LOGS: Final = -1
 
 
 class ProtocolError(Exception):
@@ -151,13 +155,18 @@ class FrameReader:
 
     Units: `max_body_bytes` counts one body without its length prefix. Bytes that are held never
     exceed that plus one read chunk.
+
+    Attributes:
+        joins_logs: Whether LOG frames may come as one LOGS message: a list of texts, and what they
+            cost as JSON, commas not counted.
     """
 
-    __slots__ = ("_buffer", "_max_body_bytes")
+    __slots__ = ("_buffer", "_max_body_bytes", "joins_logs")
 
     def __init__(self, max_body_bytes: int = MAX_BODY_BYTES) -> None:
         self._buffer = bytearray()
         self._max_body_bytes = max_body_bytes
+        self.joins_logs = False
 
     @property
     def held_bytes(self) -> int:
@@ -176,6 +185,11 @@ class FrameReader:
         buffer += chunk
         offset, available = 0, len(buffer)
         try:
+            if self.joins_logs and buffer[4:7] == _SHORT_LOG_HEAD:
+                logs = read_plain_logs(buffer)
+                if logs is not None:
+                    texts, offset = logs
+                    yield LOGS, (texts, cost_bytes(len(texts), offset))
             while available - offset >= 4:
                 if available - offset > _SHORT_LOG.size:
                     length, head, size = _SHORT_LOG.unpack_from(buffer, offset)

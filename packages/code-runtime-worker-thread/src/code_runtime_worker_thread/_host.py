@@ -13,7 +13,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Mapping
+import time
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
@@ -44,6 +45,12 @@ HOST_SCRIPT: Final = Path(__file__).parent / "_js" / "host.mjs"
 # A worker boots in 25 ms of CPU; a minute is a machine that does not work.
 BOOT_TIMEOUT_S: Final = 60
 WORKER_TIMEOUT_S: Final = 10
+# How often a process that is waited for is told to go on.
+WAKE_S: Final = 1.0
+# A reader is ahead of its program when few lines come at a time, again and again.
+FIRST_BATCHES: Final = 8
+FULL_BATCH_LINES: Final = 150
+LULL_S: Final = 0.0002
 # After a clean end the worker only has to be torn down; one that is stuck in native code is killed.
 FINISH_TIMEOUT_S: Final = 0.5
 # What is known of an end arrives on three ways (control socket, worker's socket, guard); a verdict
@@ -99,6 +106,8 @@ class NodeHost:
         self.fatal_text: str | None = None
         self.run_count = 0
         self._handled_count = 0
+        # Messages of many log lines that came in this run.
+        self._batch_count = 0
 
     @property
     def retired(self) -> str | None:
@@ -174,7 +183,7 @@ class NodeHost:
             raise HostBootError(self._retired)  # it ended before anyone waited for it
         with anyio.move_on_after(BOOT_TIMEOUT_S) as deadline:
             with anyio.CancelScope() as self._booting:
-                await self._ready_frame.wait()
+                await self._wait_awake(self._ready_frame.wait)
             self._booting = None
             if self._ready_frame.is_set():
                 await self.renew()
@@ -209,16 +218,30 @@ class NodeHost:
                     worker.nonce,
                     int(self.config.max_old_generation_size_mb * 1_048_576),
                 )
-                await worker.accept(listener, self.process.pid)
+                pid = self.process.pid
+                await self._wait_awake(lambda: worker.accept(listener, pid))
                 assert self._task_group is not None
                 self._task_group.start_soon(self._read_worker, worker)
-                await worker.ready.wait()
+                await self._wait_awake(worker.ready.wait)
         finally:
             self._booting = None
             listener.close()
             if not address.startswith(b"\0"):
                 with suppress(OSError):
                     os.unlink(address)
+
+    async def _wait_awake(self, wait: Callable[[], Awaitable[object]]) -> None:
+        """Wait for something that the process does; `wait` may be cancelled and called again.
+
+        Another program of the same user may have stopped the process.
+        """
+        while True:
+            with anyio.move_on_after(WAKE_S):
+                await wait()
+                return
+            if self.process.pidfd >= 0:  # there is none on macOS, nor when all is gone
+                with suppress(OSError):
+                    signal.pidfd_send_signal(self.process.pidfd, signal.SIGCONT)
 
     async def begin(self, session: RunSession, program: bytes) -> None:
         """Hand the program of a run to the process.
@@ -228,10 +251,12 @@ class NodeHost:
         """
         self._session = session
         self.run_count += 1
-        self.process.watch(int(self.config.memory_mb * 1_048_576))
+        self._batch_count = 0
         await self._send_control(
             frames.PREPARE, self.run_count, os.fsencode(self.directory), program
         )
+        # Only now, since it wakes the guard; the program does not start before PREPARED is read.
+        self.process.watch(int(self.config.memory_mb * 1_048_576))
 
     async def finish(self) -> None:
         """End a run whose program has ended by itself, and take everything that it left.
@@ -435,6 +460,8 @@ class NodeHost:
 
     def _on_worker(self, message: Message) -> None:
         self._handled_count += 1
+        if message[0] == frames.LOGS:
+            self._let_print(len(message[1][0]))
         if not self._worker.ready.is_set():
             if not self._worker.greet(message):
                 self._fail("the worker did not begin with its handshake")
@@ -442,6 +469,16 @@ class NodeHost:
             self._fail("the worker sent a frame before a run was assigned")
         else:
             self._session.on_worker_frame(*message)
+
+    def _let_print(self, line_count: int) -> None:
+        """Give a program that prints line after line the time for some more.
+
+        A reader that is ahead of it is woken for every few lines, and to wake it costs either side
+        more than to print and to read them.
+        """
+        self._batch_count += 1
+        if self._batch_count > FIRST_BATCHES and line_count < FULL_BATCH_LINES:
+            time.sleep(LULL_S)
 
     def _fail(self, reason: str) -> None:
         """The process is not to be trusted any more: end its run, or make it unusable."""

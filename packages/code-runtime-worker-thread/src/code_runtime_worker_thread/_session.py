@@ -11,7 +11,7 @@ import anyio.abc
 import anyio.lowlevel
 import anyio.to_thread
 
-from code_runtime._execution._answers import INLINE_BYTES
+from code_runtime._execution._answers import INLINE_BYTES, collector_off
 from code_runtime._execution._calls import CallDesk
 from code_runtime._execution._cputime import cpu_time_s
 from code_runtime._execution._journal import Journal
@@ -47,6 +47,8 @@ ANSWER_S: Final = 2.0
 CPU_FACTOR: Final = 4
 CPU_SLACK_S: Final = 1.0
 MAX_NAME_CHARS: Final = 1_024
+# Shows each digit before an exponent, and some in strings, as `0e`.
+_DIGITS: Final = bytes.maketrans(b"123456789E", b"000000000e")
 
 
 @final
@@ -75,6 +77,8 @@ class RunSession:
         self._ledger = OutputLedger(config.max_output_bytes)
         self._observer = LogObserver(request.on_log, record=request.record)
         self._logs = LogBook(self._ledger, self._observer)
+        if not self._observer.is_needed:
+            host.worker.join_logs()
         self._journal = Journal(record=request.record)
         self._desk = CallDesk(
             task_group,
@@ -196,6 +200,9 @@ class RunSession:
         if kind == frames.LOG:
             if self._takes_output():
                 self._on_log_frame(fields[0])
+        elif kind == frames.LOGS:
+            if self._takes_output() and not self._logs.admit_plain(fields[0], fields[1]):
+                self._end_for_limit()
         elif self._settlement.outcome is not None:
             return
         elif kind == frames.CALL:
@@ -260,14 +267,14 @@ class RunSession:
             return self._limited() if self._ledger.exceeded else self._build()
         try:
             if len(text) <= INLINE_BYTES:
-                value, cost = _read_value(text, self._ledger.remaining_bytes)
+                value, fits = _read_value(text, self._ledger.remaining_bytes)
             else:
-                value, cost = await anyio.to_thread.run_sync(
+                value, fits = await anyio.to_thread.run_sync(
                     _read_value, text, self._ledger.remaining_bytes
                 )
         except LosslessJsonError as error:
             return self._failed("invalid-output", f"The completion must be lossless JSON: {error}")
-        if self._ledger.exceeded or cost is None:
+        if self._ledger.exceeded or not fits:
             return self._limited()
         return self._build(has_value=True, value=value)
 
@@ -380,10 +387,15 @@ def _explain(lost: Lost, status: ExitStatus | None, host: NodeHost) -> tuple[Fai
     return "worker-exit", f"the Node process was killed: {lost.reason}"
 
 
-def _read_value(text: bytes, room_bytes: int) -> tuple[JsonValue, int | None]:
-    """Decode a completion and measure it; the cost is None when it does not fit."""
-    value = decode(text)
-    return value, measure(value, room_bytes)
+def _read_value(text: bytes, room_bytes: int) -> tuple[JsonValue, bool]:
+    """Decode a completion; return it and whether its canonical text fits."""
+    with collector_off():
+        value = decode(text)
+        if len(text) <= room_bytes and b"0e" not in text.translate(_DIGITS):
+            # Every spelling is at least as long as the canonical one, but that of a number with an
+            # exponent: 1e300 stands for 301 digits.
+            return value, True
+        return value, measure(value, room_bytes) is not None
 
 
 def _describe_bindings(request: CodeRunRequest) -> list[JsonValue]:

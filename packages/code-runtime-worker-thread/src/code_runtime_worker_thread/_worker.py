@@ -49,6 +49,7 @@ class Worker:
         self.gone = anyio.Event()
         self.closed = anyio.Event()
         self.exit: WorkerExit | None = None
+        self._reader = FrameReader()
         self._channel: FrameChannel | None = None
 
     @property
@@ -82,7 +83,11 @@ class Worker:
     async def accept(self, listener: socket.socket, pid: int) -> None:
         """Wait for the connection of the process `pid`; turn others away."""
         connection = await _accept(listener, pid)
-        self._channel = StreamChannel(connection, FrameReader().feed)
+        self._channel = StreamChannel(connection, self._reader.feed)
+
+    def join_logs(self) -> None:
+        """Let LOG frames come many in one message: nobody looks at them one by one."""
+        self._reader.joins_logs = True
 
     def close(self) -> None:
         """Close the socket; nothing may be reading from it."""
