@@ -224,8 +224,9 @@ class ProgramProcess:
             raise BrokenPipeError("the process is not as it was forked")
         # Another program of the same user may have stopped it while it waited.
         self._signal(signal.SIGCONT)
-        self.process.watch(self._config.memory_bytes)
         await self.channel.send(boot)
+        # Only now, since it wakes the guard; the program is not sent before the boot is answered.
+        self.process.watch(self._config.memory_bytes)
 
     async def wait_read(self) -> None:
         """Wait until the channel is read to its end."""

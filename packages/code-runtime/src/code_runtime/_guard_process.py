@@ -77,6 +77,7 @@ class Guard:
         self._slot = slot
         self._is_leaving = False
         self._sources: tuple[int, ...] = ()
+        self._outbox = b""
         self._begin()
         self._poll = select.poll()
         self._channel = socket.socket(fileno=_CHANNEL)
@@ -123,6 +124,7 @@ class Guard:
             signal.pidfd_send_signal(_WARDEN, signal.SIGCONT)
         is_free = is_forked and not (self._is_leaving or self._hunt.immune)
         self._tell(f"gone {len(self._hunt.immune)} {'free' if is_free else 'last'}")
+        self._flush()
         return is_free
 
     def _is_done(self) -> bool:
@@ -139,11 +141,18 @@ class Guard:
         self._beats[self._slot] = (self._beats[self._slot] + 1) & 255
 
     def _tell(self, line: str) -> None:
+        """Send a line soon: a host that sleeps is woken once for all lines of a turn."""
+        self._outbox += line.encode("ascii") + b"\n"
+
+    def _flush(self) -> None:
         # A host that is gone or does not read loses the message; the work goes on.
-        with contextlib.suppress(OSError):
-            self._channel.send(line.encode("ascii") + b"\n", socket.MSG_NOSIGNAL)
+        if self._outbox:
+            with contextlib.suppress(OSError):
+                self._channel.send(self._outbox, socket.MSG_NOSIGNAL)
+            self._outbox = b""
 
     def _wait(self, pidfd: int) -> None:
+        self._flush()
         timeout = _HUNT_MS if self._is_killing else _SAMPLE_MS if self._limit_bytes else _IDLE_MS
         for fd, _events in self._poll.poll(timeout):
             if fd == _CHANNEL:
@@ -289,6 +298,7 @@ class Guard:
             pid = os.fork()
         except OSError as error:
             self._tell(f"failed fork {error.errno}")
+            self._flush()
             return None
         if pid == 0:
             request = parse_request(bytes(body))
@@ -305,6 +315,7 @@ class Guard:
         if failure:
             os.waitpid(pid, 0)
             self._tell(f"failed {failure}")
+            self._flush()
             return None
         self._program = pid
         own = os.pidfd_open(os.getpid())
