@@ -68,6 +68,17 @@ def test_lines_in_bulk_cost_what_they_cost_one_by_one(texts: list[str], max_byte
     assert (bulk.entries, bulk.room_bytes) == (single.entries, single.room_bytes)
 
 
+def test_lines_in_bulk_fit_to_the_byte() -> None:
+    """PY-164: 63 bytes for entries, each with quotes and a comma."""
+    log = quiet(64)
+    assert log.add_plain_lines(["a" * 17, "b" * 17])
+    assert not log.add_plain_lines(["c" * 21])
+    assert log.add_plain_lines(["c" * 20])
+    assert not log.add_plain_lines([""])
+    assert log.entries == ["a" * 17, "b" * 17, "c" * 20]
+    assert (log.room_bytes, log.truncated) == (0, False)
+
+
 def test_lines_in_bulk_are_not_taken_where_each_one_counts() -> None:
     shown: list[str] = []
     observed = LineLog(64, LogObserver(shown.append, record=False))

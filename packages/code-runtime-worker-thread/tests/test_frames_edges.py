@@ -21,6 +21,7 @@ from code_runtime_worker_thread._frames import (
     decode_body,
     encode_frame,
 )
+from code_runtime_worker_thread._log_frames import cost_bytes, read_plain_logs
 
 
 def packed(value: object) -> bytes:
@@ -273,3 +274,41 @@ def test_decode_body_refuses_a_long_head_of_an_array() -> None:
     assert str(caught.value) == (
         "Cannot decode frame: a long head, expected the short one of an array"
     )
+
+
+def log_frame(text: bytes) -> bytes:
+    return encode_frame(frames.LOG, b'"' + text + b'"')
+
+
+@pytest.mark.parametrize("size", [246, 247, 248, 249])
+def test_plain_logs_are_read_at_once_from_256_bytes_to_the_longest_short_text(size: int) -> None:
+    """What follows is the beginning of another frame."""
+    stream = bytearray(log_frame(b"a" * size) + log_frame(b"b") + b"\0\0\0")
+    assert read_plain_logs(stream) == (["a" * size, "b"], size + 21)
+    assert cost_bytes(2, size + 21) == size + 5
+    assert read_plain_logs(bytearray(log_frame(b"a" * size) + b"\0\0\0")) == (
+        ["a" * size],
+        size + 10,
+    )
+    assert read_plain_logs(bytearray(log_frame(b"a" * 245) + b"\0\0\0")) is None
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        pytest.param(log_frame(b"a" * 250), id="long"),
+        pytest.param(log_frame(b"a" * 240) + log_frame(b'b"c'), id="quote"),
+        pytest.param(log_frame(b"a" * 240) + log_frame(b"b\\c"), id="backslash"),
+        pytest.param(log_frame(b"a" * 240) + log_frame(b"b\tc"), id="tab"),
+        pytest.param(log_frame(b"a" * 240) + log_frame(b"\xc3\xa9"), id="not ASCII"),
+        pytest.param(
+            log_frame(b"a" * 240) + log_frame(b"b").replace(b"\x07", b"\x08"), id="length"
+        ),
+        pytest.param(log_frame(b"a" * 240) + log_frame(b"b").replace(b"\x03", b"\x04"), id="size"),
+        pytest.param(
+            log_frame(b"a" * 240) + encode_frame(frames.LIMIT) + log_frame(b""), id="other"
+        ),
+    ],
+)
+def test_logs_that_are_not_plain_are_read_one_by_one(stream: bytes) -> None:
+    assert read_plain_logs(bytearray(stream + b"\0\0\0")) is None

@@ -212,3 +212,16 @@ def test_many_plain_entries_are_charged_as_each_of_them(
     assert joined.logs == single.logs
     assert joined.spent_bytes == single.spent_bytes
     assert joined.exceeded == single.exceeded
+
+
+def test_many_entries_fit_to_the_byte_or_not_at_all() -> None:
+    """WT-079: two brackets, `"ab"`, a comma, `"c"`; then a comma before each."""
+    fits, over = OutputLedger(14), OutputLedger(9)
+    assert fits.admit_all(["ab", "c"], 7)
+    assert fits.admit_all(["d"], 3)
+    assert not fits.admit_all([""], 2)
+    assert (fits.logs, fits.spent_bytes, fits.exceeded) == (["ab", "c", "d"], 14, False)
+    assert not over.admit_all(["ab", "c"], 7)
+    assert (over.logs, over.spent_bytes, over.exceeded) == ([], 2, False)
+    over.exhaust()
+    assert not over.admit_all(["a"], 3)

@@ -10,9 +10,8 @@ from __future__ import annotations
 from operator import add, itemgetter
 from typing import Final
 
-# Bytes around the text of a frame: 8 before its opening quote, then the two quotes.
+# Bytes before the opening quote of a text.
 HEAD_BYTES: Final = 8
-QUOTES_BYTES: Final = 2
 # From here on the length of the frame's body takes a second byte.
 MOST_CHARS: Final = 249
 # Below this the single way is as fast.
