@@ -367,5 +367,5 @@ BROKEN_REQUESTS: Final[dict[str, Broken]] = {
     "an_abort_after_the_end_changes_nothing": Broken(
         "the number of listeners", changes_request(leaves_a_listener)
     ),
-    "an_abort_ends_its_own_runs_only": Broken("the other run", shares_signals),
+    "an_abort_ends_its_own_runs_only": Broken("the outcome", shares_signals),
 }

@@ -328,10 +328,14 @@ async def test_default_limits_hold_logs_and_value_of_the_same_moment(run: Run) -
     result = await run(
         """
 import threading
+is_full = threading.Event()
 def print_for_ever():
+    for _ in range(12): print("x" * 1_000_000)
+    is_full.set()
     while True:
         print("x" * 1_000_000)
 threading.Thread(target=print_for_ever, daemon=True).start()
+is_full.wait()
 return ["\\ud800" * 1_000] * 1_000
 """
     )

@@ -41,8 +41,9 @@ def idle_pids(others: set[str]) -> list[int]:
     pids = {int(item.split()[0]) for item in snapshot_resources()[0] - others}
     parents = set()
     for pid in pids:
-        text = Path(f"/proc/{pid}/stat").read_text()
-        parents.add(int(text[text.rindex(")") + 2 :].split()[1]))
+        with suppress(FileNotFoundError):  # it has ended meanwhile, and has no child
+            text = Path(f"/proc/{pid}/stat").read_text()
+            parents.add(int(text[text.rindex(")") + 2 :].split()[1]))
     return [pid for pid in pids if pid not in parents]
 
 
@@ -115,7 +116,8 @@ async def test_processes_that_die_or_freeze_while_they_wait_cost_no_run(
         await run_fine(runtime)
         for number in (signal.SIGKILL, signal.SIGSTOP):
             for pid in idle_pids(others):
-                os.kill(pid, number)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
             await run_fine(runtime)
 
 
