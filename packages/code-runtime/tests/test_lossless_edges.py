@@ -403,3 +403,10 @@ def test_lossless_encode_within_names_what_is_met_first(limit: int) -> None:
         with pytest.raises(LosslessJsonError) as caught:
             _lossless.encode_within(last, limit)
         assert str(caught.value) == "$[600]: set is not JSON"
+
+
+def test_lossless_least_cost_counts_values_texts_and_keys() -> None:
+    """A byte for each value, and what its text and its keys have at least."""
+    value = ["ab", 7, None, {"key": "c", "k": [0.5]}]
+    costs = [_lossless._least_cost(group) for group in _lossless._groups(value)]
+    assert costs == [1, 4 + 2 + 4, 2 + 1, 1]
