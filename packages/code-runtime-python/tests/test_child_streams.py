@@ -305,6 +305,30 @@ return interrupted
     assert set(outcome.logs) == {"x" * 3_000}
 
 
+def test_signal_handler_that_prints_and_raises_ends_no_later_line() -> None:
+    """PY-225: what it printed stands by itself, whatever it interrupted."""
+    program = """
+import signal, sys
+class Late(Exception): pass
+def late(number, frame):
+    print("handler", 2)
+    raise Late
+signal.signal(signal.SIGALRM, late)
+interrupted = 0
+while interrupted < 300:
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.0003)
+        while True: sys.stdout.write("line\\n")
+    except Late:
+        interrupted += 1
+return interrupted
+"""
+    outcome = run_program(program, maxLogBytes=200 * MIB)
+    assert outcome.value == 300
+    assert set(outcome.logs) == {"line", "handler 2"}
+    assert outcome.logs.count("handler 2") == 300
+
+
 def test_slow_reader_loses_nothing() -> None:
     """A full socket slows the program down; the frames are whole when the host reads again."""
     with start_child() as child:

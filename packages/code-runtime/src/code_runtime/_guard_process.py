@@ -124,8 +124,8 @@ class Guard:
             signal.pidfd_send_signal(_WARDEN, signal.SIGCONT)
         is_free = is_forked and not (self._is_leaving or self._hunt.immune)
         self._tell(f"gone {len(self._hunt.immune)} {'free' if is_free else 'last'}")
-        self._flush()
-        return is_free
+        # A host that does not hear of it sees the end of this guard.
+        return self._flush() and is_free
 
     def _is_done(self) -> bool:
         if not self._is_killing:
@@ -135,6 +135,9 @@ class Guard:
         if not self._hunt.step():
             return False
         self._reap()
+        # A scan misses a process that is handed on while it looks; `wait4` misses no child.
+        if self._is_alone or not self._hunt.immune:
+            return self._is_alone
         return self._program is None or self._program in self._hunt.immune
 
     def _beat(self) -> None:
@@ -144,12 +147,13 @@ class Guard:
         """Send a line soon: a host that sleeps is woken once for all lines of a turn."""
         self._outbox += line.encode("ascii") + b"\n"
 
-    def _flush(self) -> None:
+    def _flush(self) -> bool:
+        """Send these lines; return whether all of them are on their way."""
         # A host that is gone or does not read loses the message; the work goes on.
-        if self._outbox:
-            with contextlib.suppress(OSError):
-                self._channel.send(self._outbox, socket.MSG_NOSIGNAL)
-            self._outbox = b""
+        lines, self._outbox = self._outbox, b""
+        with contextlib.suppress(OSError):
+            return not lines or self._channel.send(lines, socket.MSG_NOSIGNAL) == len(lines)
+        return False
 
     def _wait(self, pidfd: int) -> None:
         self._flush()

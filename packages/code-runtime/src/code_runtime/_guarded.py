@@ -184,8 +184,9 @@ class Warden:
             raise GuardError(action, "the warden was opened without zygote", "one that is a zygote")
         fields = fork_fields(env, cwd, rlimits)
         descriptors = [stdout_fd, stderr_fd, control_fd]
-        guard = self._take_guard(is_fit)
-        return await self._launch(fields, self._zygote.entry, descriptors, action, guard)
+        return await self._launch(
+            fields, self._zygote.entry, descriptors, action, lambda: self._take_guard(is_fit)
+        )
 
     async def _launch(
         self,
@@ -193,12 +194,13 @@ class Warden:
         path: str,
         descriptors: Sequence[int],
         action: str,
-        guard: FreeGuard | None = None,
+        find_guard: Callable[[], FreeGuard | None] = lambda: None,
     ) -> GuardedProcess:
         check_owner(self._owner_pid, action)
         if not self.alive:
             raise GuardError(action, "the warden is closed", "a living one")
         request, pipes = pack(fields), private_pipes(descriptors)
+        guard = find_guard()
         if guard is not None:
             process = GuardedProcess(guard.name, path, guard.channel, pipes, guard=guard)
             self._hold(guard.name, process)

@@ -135,6 +135,9 @@ class FreeGuard:
 
     def close(self) -> None:
         """Release the descriptors; a guard without a host ends."""
+        # A fork of the host may hold the socket too.
+        with contextlib.suppress(OSError):
+            self.channel.shutdown(socket.SHUT_RDWR)
         self.channel.close()
         os.close(self.pidfd)
 
@@ -198,6 +201,7 @@ class GuardedProcess:
         self._is_finished = False
         self._is_last = False
         self._is_free = False
+        self._is_condemned = False
         self._started = anyio.Event()
         self._exited = anyio.Event()
         self._gone = anyio.Event()
@@ -298,6 +302,8 @@ class GuardedProcess:
             if await self._wait_gone(_PATIENCE_S):
                 return
             if self._link is not None and self._link.alive:
+                # The warden knows the guard, not the program: from now on it may kill the guard.
+                self._is_condemned = True
                 await self._link.condemn(self._name)
                 if await self._wait_gone(_PATIENCE_S):
                     return
@@ -510,7 +516,7 @@ class GuardedProcess:
             return
         self._is_finished = True
         self._settle_lost()
-        if self._is_free and self._guard_fd >= 0:
+        if self._is_free and not self._is_condemned and self._guard_fd >= 0:
             link.keep(FreeGuard(self._name, self._channel, self._guard_pid, self._guard_fd))
             self._guard_fd = -1
         else:

@@ -126,8 +126,9 @@ class Output:
                 channel.send_frame(frame)
             finally:
                 self._busy = False
-            if self._waiting:
-                self._serve_waiting()
+                # Also when a handler has raised: what it printed must not end a later line.
+                if self._waiting:
+                    self._serve_waiting()
             return True
 
     def write(self, line: _Line, text: str, *, flush: bool = False) -> None:
@@ -145,6 +146,8 @@ class Output:
                     self._serve(line, text, flush)
                 finally:
                     self._busy = False
+                    self._serve_waiting()
+                return
             self._serve_waiting()
 
     def _serve_waiting(self) -> None:

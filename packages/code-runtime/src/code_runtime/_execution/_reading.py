@@ -29,6 +29,7 @@ class State(Enum):
 
     DRY = "all that has arrived is handled"
     CLOSED = "the peer has closed"
+    LATE = "other tasks have to get the loop first"
 
 
 @final
@@ -79,7 +80,9 @@ class Reading(Generic[M]):
                     continue
             if outcome is State.CLOSED:
                 return
-            if not isinstance(outcome, State):
+            if outcome is State.LATE:
+                await anyio.lowlevel.checkpoint()
+            elif not isinstance(outcome, State):
                 await outcome
 
     def _take_turn(self) -> State | Awaitable[None]:
@@ -89,19 +92,18 @@ class Reading(Generic[M]):
             for message in self._messages:
                 self._handle(message)
                 wait = None if self._pause is None else self._pause()
-                if wait is None and time.monotonic() > turn_ends_s:
-                    wait = anyio.lowlevel.checkpoint()
-                if wait is not None:
+                is_late = wait is None and time.monotonic() > turn_ends_s
+                if is_late or wait is not None:
                     if self._settle is not None:
                         self._settle()
-                    return wait
+                    return State.LATE if wait is None else wait
             if self._settle is not None:
                 self._settle()
             if self._is_dry:
                 self._is_dry = False
                 return State.DRY
             if time.monotonic() > turn_ends_s:  # `cut` may have handled all that it was given
-                return anyio.lowlevel.checkpoint()
+                return State.LATE
             try:
                 chunk = self._socket.recv(CHUNK_BYTES)
             except BlockingIOError:
@@ -146,6 +148,11 @@ class Reading(Generic[M]):
         context.run(listen)
         try:
             return await over
+        except BaseException:
+            if over.done() and not over.cancelled() and over.exception() is None:
+                # Cancelled in the moment in which there was something to wait for.
+                getattr(over.result(), "close", int)()
+            raise
         finally:
             loop.remove_reader(self._socket)
 
