@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+# One more than there are processors: tests wait more than they compute.
+PYTEST_JOBS ?= $(shell echo $$(($$(nproc 2>/dev/null || echo 2) + 1)))
 BENCH_ARGS ?=
 FUZZ ?= 20
 MINUTES ?= 10
@@ -47,7 +49,7 @@ demo: setup
 # Both runners go to their closing lines; either one failing fails the target.
 test: setup
 	@export $(WITH_TOOLS); code=0; \
-	pytest -n auto --maxprocesses 4 --dist worksteal $(PYTEST_ARGS) || code=1; \
+	pytest -n $(PYTEST_JOBS) --maxprocesses 4 --dist worksteal $(PYTEST_ARGS) || code=1; \
 	npm run --silent test --workspaces --if-present -- $(VITEST_ARGS) || code=1; \
 	exit $$code
 
