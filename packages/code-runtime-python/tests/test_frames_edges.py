@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from code_runtime._execution._answers import has_exponents
 from code_runtime._lossless import LosslessJsonError, decode, encode
 from code_runtime_python._child.wire import CUT_MARKER, MAX_FRAGMENTS, MAX_FRAME_BYTES
 from code_runtime_python._frames import (
@@ -16,7 +17,6 @@ from code_runtime_python._frames import (
     LineReader,
     LineTooLongError,
     cut_message,
-    has_exponents,
     parse_child_frame,
 )
 

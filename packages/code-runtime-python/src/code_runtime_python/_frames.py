@@ -235,15 +235,6 @@ def parse_child_frame(line: bytes) -> ChildMessage | None:
     return _rebuild(frame, is_exact) if type(frame) is dict else None
 
 
-def has_exponents(text: bytes) -> bool:
-    """Tell whether a number in a JSON text may have an exponent.
-
-    If none has, the canonical text of the value is no longer than this one: of all spellings of a
-    string it is the shortest, and of all that a number has without exponent.
-    """
-    return _EXPONENT.search(text) is not None
-
-
 def cut_message(message: str, max_bytes: int) -> str:
     """Cut a failure message that came over the wire so that its UTF-8 form fits, marker included.
 
@@ -271,7 +262,6 @@ _PLAIN_LOG: Final = b'{"type":"log","text":"'
 _LOG_HEAD_BYTES: Final = len(_PLAIN_LOG) - 1  # up to the text, whose quote is part of the sign
 _BETWEEN_PLAIN_LOGS: Final = f'"}}\n{_PLAIN_LOG.decode()}'
 _UTF8: Final = ("utf-8", "surrogatepass")
-_EXPONENT: Final = re.compile(rb"[0-9][eE]")
 
 
 def _rebuild(frame: dict[str, JsonValue], is_exact: bool) -> ChildMessage | None:

@@ -20,7 +20,7 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from code_runtime._execution._answers import collector_off
+from code_runtime._execution._answers import collector_off, has_exponents
 from code_runtime._execution._channel import StreamChannel
 from code_runtime._execution._journal import MAX_PREVIEW_BYTES
 from code_runtime._execution._logs import LogFlood
@@ -41,7 +41,6 @@ from ._frames import (
     LineReader,
     LineTooLongError,
     LogMessage,
-    has_exponents,
     parse_child_frame,
     plain_log,
     plain_logs,

@@ -11,7 +11,7 @@ import anyio.abc
 import anyio.lowlevel
 import anyio.to_thread
 
-from code_runtime._execution._answers import INLINE_BYTES, collector_off
+from code_runtime._execution._answers import INLINE_BYTES, collector_off, has_exponents
 from code_runtime._execution._calls import CallDesk
 from code_runtime._execution._cputime import cpu_time_s
 from code_runtime._execution._journal import Journal
@@ -47,8 +47,6 @@ ANSWER_S: Final = 2.0
 CPU_FACTOR: Final = 4
 CPU_SLACK_S: Final = 1.0
 MAX_NAME_CHARS: Final = 1_024
-# Shows each digit before an exponent, and some in strings, as `0e`.
-_DIGITS: Final = bytes.maketrans(b"123456789E", b"000000000e")
 
 
 @final
@@ -391,9 +389,7 @@ def _read_value(text: bytes, room_bytes: int) -> tuple[JsonValue, bool]:
     """Decode a completion; return it and whether its canonical text fits."""
     with collector_off():
         value = decode(text)
-        if len(text) <= room_bytes and b"0e" not in text.translate(_DIGITS):
-            # Every spelling is at least as long as the canonical one, but that of a number with an
-            # exponent: 1e300 stands for 301 digits.
+        if len(text) <= room_bytes and not has_exponents(text):
             return value, True
         return value, measure(value, room_bytes) is not None
 

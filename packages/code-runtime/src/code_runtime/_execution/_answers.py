@@ -18,6 +18,9 @@ INLINE_BYTES: Final = 8_192
 # What fits into one frame of any provider with all that is around it.
 MAX_RESULT_BYTES: Final = 268_435_456 - 65_536
 
+# Shows each digit before an exponent, and some in strings, as `0e`.
+_DIGITS: Final = bytes.maketrans(b"123456789E", b"000000000e")
+
 LOSSY_ARGUMENT: Final = "Binding arguments must be lossless JSON"
 LOSSY_RESULT: Final = "Binding resolution must be lossless JSON"
 UNRENDERABLE_REJECTION: Final = "<unrenderable binding error>"
@@ -39,6 +42,16 @@ def decode_large(text: bytes) -> JsonValue:
     """Decode a large text; for a thread."""
     with collector_off():
         return decode(text)
+
+
+def has_exponents(text: bytes) -> bool:
+    """Tell whether a number in a JSON text may have an exponent.
+
+    If none has, the canonical text of the value is no longer than this one: of all spellings of a
+    string it is the shortest, and of all that a number has without exponent. 1e300 stands for 301
+    digits.
+    """
+    return b"0e" in text.translate(_DIGITS)
 
 
 def render_rejection(error: BaseException) -> str:
