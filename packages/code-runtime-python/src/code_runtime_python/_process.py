@@ -222,7 +222,7 @@ class ProgramProcess:
             # Another program of the same user has changed it while it waited.
             raise BrokenPipeError("the process is not as it was forked")
         # Another program of the same user may have stopped it while it waited.
-        self._signal(signal.SIGCONT)
+        self.process.send_signal(signal.SIGCONT)
         await self.channel.send(boot)
         # Only now, since it wakes the guard; the program is not sent before the boot is answered.
         self.process.watch(self._config.memory_bytes)
@@ -239,7 +239,7 @@ class ProgramProcess:
         with anyio.move_on_after(EXIT_WINDOW_S):
             await self.process.wait_exit()
             return
-        self._signal(signal.SIGTERM)
+        self.process.send_signal(signal.SIGTERM)
         with anyio.move_on_after(self._config.grace_ms / 1000):
             await self.process.wait_exit()
 
@@ -271,11 +271,6 @@ class ProgramProcess:
     def detach(self) -> None:
         """Forget the session: what still arrives belongs to no run."""
         self._session = None
-
-    def _signal(self, number: signal.Signals) -> None:
-        if self.process.pidfd >= 0:  # there is none on macOS, nor when all is gone
-            with suppress(OSError):
-                signal.pidfd_send_signal(self.process.pidfd, number)
 
     async def _start_process(self) -> None:
         with ExitStack() as theirs:

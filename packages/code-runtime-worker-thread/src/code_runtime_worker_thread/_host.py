@@ -239,9 +239,7 @@ class NodeHost:
             with anyio.move_on_after(WAKE_S):
                 await wait()
                 return
-            if self.process.pidfd >= 0:  # there is none on macOS, nor when all is gone
-                with suppress(OSError):
-                    signal.pidfd_send_signal(self.process.pidfd, signal.SIGCONT)
+            self.process.send_signal(signal.SIGCONT)
 
     async def begin(self, session: RunSession, program: bytes) -> None:
         """Hand the program of a run to the process.

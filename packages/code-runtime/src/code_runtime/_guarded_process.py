@@ -256,6 +256,12 @@ class GuardedProcess:
         self._check_owner("watch a program")
         self._send(b"watch %d\n" % (memory_bytes or 0))
 
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal to the program process; without effect where there is no pidfd of it."""
+        if self._pidfd >= 0:  # there is none on macOS, nor when all is gone
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self._pidfd, number)
+
     async def wait_exit(self) -> ExitStatus:
         """Wait until the program process has ended; its descendants may still be dying."""
         await self._exited.wait()
