@@ -46,6 +46,16 @@ class Context:
     cancellation.
 
     A context belongs to one event loop. Its methods may be called from any task of that loop.
+
+    Examples:
+        >>> import anyio
+        >>> from code_runtime import CodeRunRequest, Context
+        >>> async def main():
+        ...     async with Context() as ctx:
+        ...         await ctx.plugin("worker-thread")
+        ...         return await ctx.codeRuntime.run(CodeRunRequest("return 6 * 7"))
+        >>> anyio.run(main).value
+        42
     """
 
     __slots__ = ("_closed", "_closing", "_group", "_holder", "_owned", "_parent", "_registry")
@@ -81,6 +91,14 @@ class Context:
             ServiceMissingError: No active plugin provides it.
         """
         return self._read(key)
+
+    if not TYPE_CHECKING:
+        # Any other service reads the same way at run time. Type checkers do not see it: they would
+        # take every slip of the pen for a service.
+        def __getattr__(self, key: str) -> Service:
+            if key.startswith("_"):
+                raise AttributeError(f"Context has no attribute {key!r}")
+            return self._read(key)
 
     @overload
     def get(self, key: Literal["codeRuntime"]) -> CodeRuntime | None: ...

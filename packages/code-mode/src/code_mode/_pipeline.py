@@ -1,0 +1,173 @@
+"""What happens to one call, of a program or of the model: hooks, check, tool, check, hooks."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, final
+
+import anyio
+
+from ._hooks import CallEvent, Deny, Proceed, ToolCall, ToolHooks, ToolReply
+from ._telemetry import call_span
+from ._tools import Tool, ToolContext, ToolOutput
+from ._validation import ToolValidator
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context as SpanContext
+
+    from ._tools import JsonObject
+
+MAX_ERROR_CHARS: Final = 100_000
+_logger: Final = logging.getLogger("code_mode")
+
+
+@final
+class ToolPipeline:
+    """Takes calls through their stages.
+
+    Args:
+        hooks: What sees each call.
+        find_validator: Gives the validator of a tool, or None when the tool is no longer
+            registered.
+        timeout_ms: How long a tool may take, unless it says so itself.
+        on_event: Told of the calls of programs.
+    """
+
+    __slots__ = ("_find_validator", "_hooks", "_on_event", "_timeout_ms")
+
+    def __init__(
+        self,
+        hooks: Sequence[ToolHooks],
+        find_validator: Callable[[Tool], ToolValidator | None],
+        timeout_ms: float | None,
+        on_event: Callable[[CallEvent], object] | None,
+    ) -> None:
+        self._hooks = tuple(hooks)
+        self._find_validator = find_validator
+        self._timeout_ms = timeout_ms
+        self._on_event = on_event
+
+    @property
+    def has_hooks(self) -> bool:
+        """Whether anything looks at replies."""
+        return bool(self._hooks)
+
+    @property
+    def tells_events(self) -> bool:
+        """Whether anybody wants to know of the calls of programs."""
+        return self._on_event is not None
+
+    def may_overlap(self, tool: Tool, arguments: JsonObject) -> bool:
+        """Tell whether a call may overlap others; a rule that fails says no (CM-063)."""
+        rule = tool.parallel
+        if not callable(rule):
+            return rule
+        try:
+            return rule(arguments) is True
+        except Exception:
+            return False
+
+    def tell(self, event: CallEvent) -> None:
+        """Hand an event to the host; what that raises changes nothing (CM-075)."""
+        if self._on_event is not None:
+            try:
+                self._on_event(event)
+            except Exception:
+                _logger.exception("on_event raised for call %s", event.call_id)
+
+    async def decide(self, call: ToolCall) -> ToolCall | ToolReply:
+        """Let the hooks decide on a call; a reply means that the tool is not to be called."""
+        for hooks in self._hooks:
+            try:
+                decision = await _value_of(hooks.before(call))
+            except Exception as error:
+                return ToolReply(error=error_text(error))
+            if isinstance(decision, Deny):
+                return ToolReply(error=f"Cannot call {call.name}: {decision.reason}")
+            if isinstance(decision, ToolReply):
+                return decision
+            if isinstance(decision, Proceed):
+                arguments = dict(decision.arguments)
+                call = ToolCall(call.name, arguments, call.call_id, call.parent_id, call.signal)
+        return call
+
+    async def find_fault(self, tool: Tool, arguments: object) -> str | None:
+        """Return why a tool cannot be called with these arguments; None when it can."""
+        validator = self._find_validator(tool)
+        if validator is None:
+            return f"Cannot call {tool.name}: the tool is no longer registered"
+        fault = await validator.find_input_fault(arguments)
+        if fault is None:
+            return None
+        return f"Cannot call {tool.name}: {fault}, expected what its input schema allows"
+
+    async def execute(
+        self,
+        tool: Tool,
+        call: ToolCall,
+        log: Callable[[str], None],
+        parent: SpanContext | None = None,
+    ) -> ToolReply:
+        """Call the tool; whatever it raises is a failed reply.
+
+        Args:
+            tool: The tool.
+            call: The call, as `prepare` gave it.
+            log: Takes live lines of the tool.
+            parent: The span that the call belongs to.
+        """
+        timeout_ms = self._timeout_ms if tool.timeout_ms is None else tool.timeout_ms
+        timeout_s = None if timeout_ms is None else timeout_ms / 1_000
+        with call_span(call, parent) as span:
+            reply: ToolReply | None = None
+            with anyio.move_on_after(timeout_s) as scope:
+                reply = await self._call(tool, call, log)
+            if reply is None or scope.cancelled_caught:
+                reply = ToolReply(
+                    error=f"Cannot finish {tool.name}: no result after {timeout_ms:g} ms"
+                )
+            span.end_with(reply.error)
+            return reply
+
+    async def conclude(self, call: ToolCall, reply: ToolReply) -> ToolReply:
+        """Let the hooks look at a reply."""
+        for hooks in reversed(self._hooks):
+            try:
+                replaced = await _value_of(hooks.after(call, reply))
+            except Exception as error:
+                reply = ToolReply(error=error_text(error))
+            else:
+                reply = replaced if isinstance(replaced, ToolReply) else reply
+        return reply
+
+    async def _call(self, tool: Tool, call: ToolCall, log: Callable[[str], None]) -> ToolReply:
+        context = ToolContext(call.name, call.call_id, call.signal, log)
+        try:
+            arguments = (call.arguments, context) if tool.takes_context else (call.arguments,)
+            value = await _value_of(tool.call(*arguments))
+        except Exception as error:
+            return ToolReply(error=error_text(error))
+        output = value if isinstance(value, ToolOutput) else ToolOutput(value)
+        validator = self._find_validator(tool)
+        fault = None if validator is None else await validator.find_output_fault(output.value)
+        if fault is not None:
+            text = f"Cannot use the result of {tool.name}: {fault}, expected its output schema"
+            return ToolReply(error=text)
+        return ToolReply(output.value, attachments=tuple(output.attachments))
+
+
+async def _value_of(value: object) -> object:
+    return await value if inspect.isawaitable(value) else value
+
+
+def error_text(error: BaseException) -> str:
+    """Return the text of a failure for a program or a model; never empty."""
+    try:
+        text = str(error)
+    except Exception:
+        text = ""
+    if not text.strip():
+        text = type(error).__name__
+    return text if len(text) <= MAX_ERROR_CHARS else text[: MAX_ERROR_CHARS - 1] + "…"

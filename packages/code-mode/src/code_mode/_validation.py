@@ -1,0 +1,127 @@
+"""Checks arguments and results of tools against their JSON Schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Final, cast, final
+
+import anyio.to_thread
+
+from ._errors import ToolDefinitionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.protocols import Validator
+
+    from ._tools import JsonObject, Tool
+
+    FindErrors = Callable[[object], Iterable[ValidationError]]
+
+# Values with more parts than this are checked in a thread: a check takes some microseconds a part.
+INLINE_PARTS: Final = 500
+MAX_TEXT_CHARS: Final = 500
+MAX_ERRORS: Final = 50
+# What a hostile schema can make slow without bound; the owner of the tool checks them anyway.
+_UNSAFE: Final = ("pattern", "patternProperties", "uniqueItems")
+
+
+@final
+class ToolValidator:
+    """Checks what goes into one tool and what comes out of it.
+
+    Raises:
+        ToolDefinitionError: A schema of the tool is no JSON Schema.
+    """
+
+    __slots__ = ("_input", "_output")
+
+    def __init__(self, tool: Tool) -> None:
+        owner = f"tool {tool.name!r}"
+        self._input = _validator(owner, "input_schema", tool.input_schema, tool.trusts_schema)
+        self._output = (
+            None
+            if tool.output_schema is None
+            else _validator(owner, "output_schema", tool.output_schema, tool.trusts_schema)
+        )
+
+    async def find_input_fault(self, arguments: object) -> str | None:
+        """Return what is wrong with arguments, such as `$.count is 'ten', …`; None for nothing."""
+        return await _find_fault(self._input, arguments)
+
+    async def find_output_fault(self, value: object) -> str | None:
+        """Return what is wrong with a result; None for nothing."""
+        return None if self._output is None else await _find_fault(self._output, value)
+
+
+def _validator(owner: str, field: str, schema: JsonObject, is_trusted: bool) -> FindErrors:
+    # Importing jsonschema takes longer than everything else here, and a host may have no tool.
+    import jsonschema.exceptions
+    import jsonschema.validators
+    from referencing import Registry
+
+    plain = dict(schema)
+    kind = jsonschema.validators.validator_for(plain, jsonschema.Draft202012Validator)
+    try:
+        kind.check_schema(plain)
+    except (jsonschema.exceptions.SchemaError, RecursionError, TypeError) as error:
+        reason = getattr(error, "message", None) or type(error).__name__
+        seen = f"no JSON Schema ({_shorten(str(reason))})"
+        raise ToolDefinitionError(owner, field, seen, "a JSON Schema") from None
+    if not is_trusted:
+        kind = _without_unsafe(kind)
+    # With a registry of its own the library fetches nothing that a schema refers to.
+    return cast("FindErrors", kind(plain, registry=Registry()).iter_errors)
+
+
+@cache
+def _without_unsafe(kind: type[Validator]) -> type[Validator]:
+    import jsonschema.validators
+
+    extend = cast("Callable[..., type[Validator]]", jsonschema.validators.extend)
+    return extend(kind, dict.fromkeys(_UNSAFE, _accept))
+
+
+def _accept(validator: object, value: object, instance: object, schema: object) -> None:
+    """Check nothing."""
+
+
+async def _find_fault(find_errors: FindErrors, value: object) -> str | None:
+    if is_small(value):
+        return _fault(find_errors, value)
+    return await anyio.to_thread.run_sync(_fault, find_errors, value)
+
+
+def is_small(value: object) -> bool:
+    """Tell whether a value has few parts; at most that many are looked at."""
+    count = 1
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, (Mapping, list, tuple)):
+            count += len(item)
+            if count > INLINE_PARTS:
+                return False
+            waiting.extend(item.values() if isinstance(item, Mapping) else item)
+    return True
+
+
+def _fault(find_errors: FindErrors, value: object) -> str | None:
+    from jsonschema.exceptions import best_match
+    from referencing.exceptions import Unresolvable
+
+    try:
+        # A list of a million wrong items has a million errors; a few are enough to choose from.
+        error = best_match(islice(find_errors(value), MAX_ERRORS))
+    except RecursionError:
+        return "$ is nested too deep to be checked"
+    except Unresolvable as missing:
+        return f"the schema refers to {_shorten(missing.ref)}, which is not part of it"
+    return None if error is None else f"{_shorten(error.json_path)}: {_shorten(error.message)}"
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_TEXT_CHARS else text[: MAX_TEXT_CHARS - 1] + "…"
