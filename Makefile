@@ -21,7 +21,8 @@ WITH_TOOLS := PATH="$(CURDIR)/.setup/bin:$(CURDIR)/.venv/bin:$$PATH" VIRTUAL_ENV
 BIN := .venv/bin
 
 .NOTPARALLEL:
-.PHONY: help setup demo test check fmt build corpora fuzz soak mutants bench bench-peers bench-compare clean
+.PHONY: help setup demo test check fmt build corpora fuzz soak mutants bench bench-peers bench-compare docs \
+	release-check clean
 
 help:
 	@echo "make demo    set up and run the example programs"
@@ -35,6 +36,8 @@ help:
 	@echo "make mutants change what decides on validity, and see that tests notice (ONLY=names,…)"
 	@echo "make bench   what a run, a call, a value and a line cost (BENCH_ARGS=…); also bench-peers"
 	@echo "             beside other runtimes, bench-compare BASE=<commit> against another commit"
+	@echo "make docs    the documentation site, in site/"
+	@echo "make release-check  build every package and try it in a clean environment"
 	@echo "make setup   only set up; make clean undoes it"
 
 setup:
@@ -45,6 +48,8 @@ demo: setup
 	$(BIN)/code-runtime run examples/recovery.ts --bindings examples/weather.py --calls
 	$(BIN)/code-runtime run examples/rain.py --bindings examples/weather.py --calls
 	$(BIN)/python examples/embed.py
+	$(BIN)/python examples/agent_loop.py
+	$(WITH_TOOLS) code-mode call --config examples/servers.json examples/code_mode.ts
 
 # Both runners go to their closing lines; either one failing fails the target.
 test: setup
@@ -92,6 +97,12 @@ bench-peers: setup
 
 bench-compare: setup
 	@$(WITH_TOOLS) $(BIN)/python -m bench.compare $(BASE) $(BENCH_ARGS)
+
+docs: setup
+	@$(WITH_TOOLS) $(BIN)/python scripts/docs.py
+
+release-check: setup
+	@$(WITH_TOOLS) $(BIN)/python scripts/release_check.py
 
 clean:
 	@$(PYTHON) scripts/setup.py --clean

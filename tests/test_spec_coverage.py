@@ -1,7 +1,7 @@
 """Each numbered behaviour is pinned by a test that cites it, or listed as a deviation.
 
 The numbers are the product's own list: SC are the behaviours of the contract, WT those of programs
-in worker threads, PY those of Python programs. A citation is the number in a test's name,
+in worker threads, PY those of Python programs, CM those of Code Mode. A citation is the number in a test's name,
 docstring, comment or title, alone or as a range (`WT-001…WT-007`, `WT-001 to WT-007`). The rules of
 the conformance suite count as tests: `tests/conformance` runs each on every provider.
 """
@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 DEVIATIONS = ROOT / "docs" / "reference" / "deviations.md"
-LAST_NUMBERS = {"SC": 46, "WT": 197, "PY": 292}
+LAST_NUMBERS = {"SC": 46, "WT": 197, "PY": 292, "CM": 89}
 BEHAVIOURS = frozenset(
     f"{area}-{number:03}" for area, last in LAST_NUMBERS.items() for number in range(1, last + 1)
 )
@@ -28,8 +28,8 @@ TEST_FILES = (
     "tests/**/test_*.py",
 )
 _CITATION = re.compile(
-    r"\b(?P<area>SC|WT|PY)-(?P<first>\d{3})\b"
-    r"(?:\s*(?:…|\.\.\.|to)\s*(?:(?P<last_area>SC|WT|PY)-)?(?P<last>\d{3})\b)?"
+    r"\b(?P<area>SC|WT|PY|CM)-(?P<first>\d{3})\b"
+    r"(?:\s*(?:…|\.\.\.|to)\s*(?:(?P<last_area>SC|WT|PY|CM)-)?(?P<last>\d{3})\b)?"
 )
 
 
