@@ -124,6 +124,7 @@ def test_import_is_light() -> None:
         "msgpack",
         "importlib.metadata",
         "code_runtime._cli",
+        "code_runtime._report",
         "code_runtime_worker_thread",
         "subprocess",
         "threading",
@@ -167,6 +168,7 @@ if TYPE_CHECKING:
     # What a user writes, checked by mypy and pyright along with the rest of the tests.
     MaybeRuntime: TypeAlias = code_runtime.CodeRuntime | None
     MaybeService: TypeAlias = code_runtime.Service | None
+    MaybeText: TypeAlias = str | None
 
     async def _types() -> None:
         async with code_runtime.Context() as ctx:
@@ -193,6 +195,8 @@ if TYPE_CHECKING:
             assert_type(result.logs, list[str])
             assert_type(result.value, object)
             assert_type(result.ok, bool)
+            assert_type(result.program, MaybeText)
+            assert_type(result.to_html(), str)
             if result.error is not None:
                 assert_type(result.error.kind, code_runtime.FailureKind)
             assert_type(result.calls[0].outcome, code_runtime.CallOutcome)

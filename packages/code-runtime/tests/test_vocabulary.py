@@ -271,10 +271,13 @@ def test_result_has_the_fields_of_the_contract() -> None:
         "calls",
         "calls_dropped",
         "log_times_ms",
+        "program",
+        "language",
+        "elapsed_ms",
     ]
     result = CodeRunResult(["a"])
     seen = [getattr(result, name) for name in names]
-    assert seen == [["a"], False, None, None, False, [], 0, None]
+    assert seen == [["a"], False, None, None, False, [], 0, None, None, None, None]
     assert result.ok
 
 

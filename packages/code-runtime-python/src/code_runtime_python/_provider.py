@@ -32,6 +32,10 @@ class PythonCodeRuntime(PooledCodeRuntime[ProgramProcess]):
     `PythonConfig`. Loading starts the zygote and the first process, and fails there when that is
     not possible.
 
+    Args:
+        ctx: The context that loads it.
+        config: A mapping with fields of `PythonConfig`, such a config, or None for the defaults.
+
     Raises:
         ConfigError: a field of the config is wrong (at load).
         HostStartError: the interpreter does not do, or does not start (at load).

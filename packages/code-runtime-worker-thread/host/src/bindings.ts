@@ -280,7 +280,7 @@ function tooMany(member: Member, count: number): string {
 function argumentText(member: Member, count: number, encoded: Encoded): string {
   const start = `Cannot call ${member.shown}: `;
   if (encoded.kind !== "lossy") {
-    return `${start}the argument is larger than ${MAX_ITEM_BYTES} bytes`;
+    return `${start}the argument is too large, expected at most ${MAX_ITEM_BYTES} bytes of JSON`;
   }
   if (count === 0) {
     return `${start}no argument, expected one that is lossless JSON: write ${member.shown}({}) if it takes none`;

@@ -37,6 +37,11 @@ class WorkerThreadCodeRuntime(PooledCodeRuntime[NodeHost]):
     `WorkerThreadConfig`. Loading starts a guard and the first Node process, and fails there when
     that is not possible.
 
+    Args:
+        ctx: The context that loads it.
+        config: A mapping with fields of `WorkerThreadConfig`, such a config, or None for the
+            defaults.
+
     Raises:
         ConfigError: a field of the config is wrong (at load).
         HostStartError: Node cannot be found or started (at load).

@@ -21,6 +21,13 @@ class AbortSignal:
 
     One signal may serve any number of requests. `abort` may be called from any thread and from a
     signal handler: nothing here takes a lock; every decision is one atomic operation on a dict.
+
+    Examples:
+        >>> from code_runtime import AbortSignal
+        >>> signal = AbortSignal()
+        >>> signal.abort("no longer needed")
+        >>> signal.aborted, signal.reason
+        (True, 'no longer needed')
     """
 
     __slots__ = ("__weakref__", "_listeners", "_outcome")

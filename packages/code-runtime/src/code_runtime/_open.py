@@ -132,6 +132,12 @@ def open_runtime(
         PluginNotFoundError: No installed package offers a provider of this name.
         ContextStateError: The backend is trio, and the calling thread runs trio itself.
         Exception: Whatever the provider raised while it started.
+
+    Examples:
+        >>> from code_runtime import CodeRunRequest, open_runtime
+        >>> with open_runtime("worker-thread", {"compute_ms": 5_000}) as runtime:
+        ...     runtime.run(CodeRunRequest("console.log('up'); return 6 * 7"))
+        CodeRunResult(logs=['up'], value=42)
     """
     if backend == "trio":
         _refuse_trio_in_trio()

@@ -71,6 +71,14 @@ class CodeBindingNamespace:
         functions: The functions by name, each plain or async, of one argument.
         error_class: The class of the errors that a failed call raises inside the program; None for
             a plain error.
+
+    Raises:
+        RequestTypeError: A field has the wrong type.
+
+    Examples:
+        >>> from code_runtime import CodeBindingNamespace
+        >>> CodeBindingNamespace("shop", {"price": {"tea": 3}.__getitem__})
+        CodeBindingNamespace('shop', ['price'])
     """
 
     global_name: str
@@ -113,11 +121,20 @@ class CodeRunRequest:
             is called no more; the exception is raised from `run` once the run is over, with the
             result as its `result`.
         max_wall_ms: A time limit that can only lower the provider's; None leaves the provider's.
-        record: Also keep the time of each log, and previews of arguments and results of the calls.
+        record: Also keep the program, its language and duration, the time of each log, and previews
+            of arguments and results of the calls; what `CodeRunResult.to_html` shows.
 
     Raises:
         RequestTypeError: A field has the wrong type.
         RequestError: `max_wall_ms` is not a positive, finite number.
+
+    Examples:
+        >>> from code_runtime import CodeBindingNamespace, CodeRunRequest, open_runtime
+        >>> shop = CodeBindingNamespace("shop", {"price": {"tea": 3}.__getitem__})
+        >>> request = CodeRunRequest("return 2 * await shop.price('tea')", [shop])
+        >>> with open_runtime("python") as runtime:
+        ...     runtime.run(request)
+        CodeRunResult(logs=[], value=6, calls=<1 call>)
     """
 
     program: str
@@ -167,6 +184,10 @@ class CodeRunFailure:
             died; `invalid-output`: it returned something that is not lossless JSON; `output-limit`:
             it gave more output than the provider allows.
         message: The reason for a reader, fit to be shown to the model that wrote the program.
+
+    Raises:
+        RequestError: There is no such kind.
+        RequestTypeError: The message is no string.
     """
 
     kind: FailureKind
@@ -201,6 +222,9 @@ class CodeCall:
         argument_preview: The start of the argument as JSON, at most 2 KiB; None unless recorded.
         result_preview: The start of the result as JSON, or of the error, at most 2 KiB; None unless
             recorded.
+
+    Raises:
+        RequestError: There is no such outcome.
     """
 
     namespace: str
@@ -251,6 +275,14 @@ class CodeRunResult:
         calls_dropped: How many calls came after those.
         log_times_ms: When each log arrived, in milliseconds from the start of the program; None
             unless recorded.
+        program: The source text of the program; None unless recorded.
+        language: The language of the program, such as `typescript`; None unless recorded.
+        elapsed_ms: How long the run took, in milliseconds from the start of the program; None
+            unless recorded.
+
+    Raises:
+        RequestError: A value and a failure, or a value that `has_value` denies.
+        RequestTypeError: A field has the wrong type.
     """
 
     logs: list[str]
@@ -262,6 +294,9 @@ class CodeRunResult:
     calls: list[CodeCall] = field(default_factory=list)
     calls_dropped: int = 0
     log_times_ms: list[float] | None = None
+    program: str | None = None
+    language: str | None = None
+    elapsed_ms: float | None = None
 
     def __post_init__(self) -> None:
         for name, content in (("logs", self.logs), ("calls", self.calls)):
@@ -277,11 +312,36 @@ class CodeRunResult:
             raise RequestError(
                 "CodeRunResult", "value", describe(self.value), "None while has_value is False"
             )
+        for name, text in (("program", self.program), ("language", self.language)):
+            if not (text is None or isinstance(text, str)):
+                raise _type_error(self, name, text, "str or None")
 
     @property
     def ok(self) -> bool:
         """Whether the program ended by itself, with or without a value."""
         return self.error is None
+
+    def to_html(self) -> str:
+        """Return one self-contained page that shows the run, for a browser.
+
+        It shows the program with line numbers and the line that failed, a time line of the logs and
+        the calls, and the value or the failure. It needs no network, no script and no other file,
+        and has at most 6,000,000 bytes as UTF-8: of a larger run it shows a part and says so.
+        Whatever the program gave is text in it, control characters are spelled out.
+
+        Returns:
+            An HTML document that can be encoded as UTF-8.
+
+        Raises:
+            RequestError: the run was not recorded, so its program is not known.
+        """
+        from ._report import render_page  # only who looks at a run pays for it
+
+        if self.program is None:
+            raise RequestError(
+                "a page of CodeRunResult", "program", "None", "that of a run with record=True"
+            )
+        return render_page(self)
 
     def __repr__(self) -> str:
         parts = [f"logs={bounded_repr(self.logs, limit=500)}"]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
+
+_SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
 
 app = typer.Typer(
     help="Run programs that a language model wrote, against functions of your own.",
@@ -13,7 +16,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=_SETTINGS,
 )
 
 
@@ -65,6 +68,16 @@ def run(
         bool, typer.Option("--json", help="Print one JSON document and nothing else.")
     ] = False,
     calls: Annotated[bool, typer.Option("--calls", help="Show the journal of calls.")] = False,
+    report: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Also write a page that shows the run in a browser."),
+    ] = None,
+    inspect: Annotated[
+        bool,
+        typer.Option(
+            "--inspect", help="Show the program and a time line of logs and calls, at the end."
+        ),
+    ] = False,
     max_wall_ms: Annotated[str | None, typer.Option(metavar="MS", help="Real time.")] = None,
     compute_ms: Annotated[
         str | None, typer.Option(metavar="MS", help="Busy time of a TypeScript program.")
@@ -114,9 +127,28 @@ def run(
         provider=provider,
         as_json=as_json,
         calls=calls,
+        report=report,
+        inspect=inspect,
         config=given,
     )
     sys.exit(run_file(options))
+
+
+@functools.wraps(run)  # its options, and nothing to keep in step with them
+def _inspect(**options: object) -> None:
+    run(**options | {"inspect": True})  # type: ignore[arg-type]  # typer has read them
+
+
+inspect_app = typer.Typer(
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings=_SETTINGS,
+)
+inspect_app.command(
+    help="Run a program, then show it with a time line of its logs and calls, and its value or why "
+    "it failed. The options are those of `code-runtime run`, the exit code too."
+)(_inspect)
 
 
 def _number(name: str, text: str) -> float | None:

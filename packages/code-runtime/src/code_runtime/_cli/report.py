@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import stat
 import sys
 from typing import TYPE_CHECKING, Final, cast
 
@@ -11,10 +14,14 @@ from rich.table import Table
 from rich.text import Text
 
 from code_runtime._lossless import JsonValue, encode
+from code_runtime._report._terminal import print_run
 
+from .problem import Misuse
 from .text import pretty, printable, source_frame
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from code_runtime._vocabulary import CodeCall, CodeRunResult
 
 MAX_ROWS: Final = 200
@@ -113,6 +120,57 @@ def _call(call: CodeCall) -> JsonValue:
         "duration_ms": round(call.duration_ms, 3),
         "outcome": call.outcome,
     }
+
+
+@contextlib.contextmanager
+def open_report(path: str | None) -> Iterator[Callable[[CodeRunResult], None]]:
+    """Open the file of the page before the run, and give what writes the page into it.
+
+    What the file held stays until there is a page; a file that was made for nothing is removed.
+
+    Raises:
+        Misuse: the file cannot be written.
+    """
+    if path is None:
+        yield lambda result: None
+        return
+    is_new = not os.path.lexists(path)
+    written = False
+
+    def write(result: CodeRunResult) -> None:
+        nonlocal written
+        page = result.to_html().encode()
+        try:
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                file.truncate(0)
+            file.write(page)
+            file.flush()
+        except OSError as error:
+            raise _unwritable(path, error) from None
+        written = True
+
+    try:
+        file = open(path, "ab")  # noqa: SIM115 (its close may fail, and is no block's end)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    try:
+        with file:
+            yield write
+    finally:
+        if is_new and not written:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+
+def _unwritable(path: str, error: OSError) -> Misuse:
+    reason = error.strerror or str(error)
+    return Misuse(f"Cannot write report {path!r}: {reason}, expected a file that can be written")
+
+
+def show_run(result: CodeRunResult) -> None:
+    """Print the program, a time line of its logs and calls, and its outcome."""
+    out = Console(highlight=False, markup=False, emoji=False)
+    print_run(result, out)
 
 
 def complain(text: str) -> None:

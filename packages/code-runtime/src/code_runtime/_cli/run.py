@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import signal as signals
 import sys
@@ -21,7 +22,7 @@ from code_runtime import AbortSignal, CodeRunRequest, CodeRuntimeError, Context
 from .bindings import load_bindings
 from .discovery import installed_names, language_of, provider_for
 from .problem import MISUSE, OK, PROGRAM_FAILED, Misuse
-from .report import complain, document, show_result
+from .report import complain, document, open_report, show_result, show_run
 from .screen import Screen, silence
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class RunOptions:
     provider: str | None
     as_json: bool
     calls: bool
+    report: str | None
+    inspect: bool
     config: Mapping[str, float | None]
 
 
@@ -58,16 +61,24 @@ def run_file(options: RunOptions) -> int:
         # A character that the locale's encoding lacks must not end the command.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        with _document_channel(options.as_json) as write_document:
+        with (
+            _document_channel(options.as_json) as write_document,
+            open_report(options.report) as write_report,
+        ):
             plan = _plan(options)
             result, elapsed_s = anyio.run(_execute, plan, options)
-            if write_document is not None:
-                write_document(document(result, elapsed_s=elapsed_s))
-            else:
-                show_result(
-                    result, program=plan.program, elapsed_s=elapsed_s, with_calls=options.calls
-                )
+            try:
+                if write_document is not None:
+                    write_document(document(result, elapsed_s=elapsed_s))
+                elif options.inspect:
+                    show_run(result)
+                else:
+                    show_result(
+                        result, program=plan.program, elapsed_s=elapsed_s, with_calls=options.calls
+                    )
                 sys.stdout.flush()
+            finally:
+                write_report(result)
         return OK if result.ok else PROGRAM_FAILED
     except (Misuse, CodeRuntimeError) as error:
         complain(str(error))
@@ -130,18 +141,21 @@ def _document_channel(wanted: bool) -> Iterator[Callable[[bytes], None] | None]:
 async def _execute(plan: Plan, options: RunOptions) -> tuple[CodeRunResult, float]:
     async with AsyncExitStack() as stack:
         bindings = await load_bindings(options.bindings, stack)
-        return await _run(plan, bindings, quiet=options.as_json)
+        return await _run(plan, bindings, options)
 
 
 async def _run(
-    plan: Plan, bindings: list[CodeBindingNamespace], *, quiet: bool
+    plan: Plan, bindings: list[CodeBindingNamespace], options: RunOptions
 ) -> tuple[CodeRunResult, float]:
     """Run the program in a context of its own, with its logs on the screen and Ctrl-C as abort."""
     abort = AbortSignal()
-    screen = None if quiet else Screen(on_broken=lambda: abort.abort("nobody reads the output"))
-    request = CodeRunRequest(
-        plan.program, bindings, signal=abort, on_log=None if screen is None else screen.log
-    )
+    screen = None
+    if not options.as_json:
+        screen = Screen(on_broken=lambda: abort.abort("nobody reads the output"))
+    # What is inspected shows its logs at the end, each beside its time.
+    on_log = None if screen is None or options.inspect else screen.log
+    record = options.inspect or options.report is not None
+    request = CodeRunRequest(plan.program, bindings, signal=abort, on_log=on_log, record=record)
     outcome: tuple[CodeRunResult, float] | None = None
     problem: Exception | None = None
     async with anyio.create_task_group() as tasks:
@@ -155,7 +169,9 @@ async def _run(
                     await context.plugin(plan.provider, plan.config)
                     begin = time.monotonic()
                     result = await context.codeRuntime.run(request)
-                    outcome = result, time.monotonic() - begin
+                    elapsed_s = time.monotonic() - begin
+                    language = context.codeRuntime.language
+                    outcome = _complete(result, request, language, elapsed_s), elapsed_s
                 except Exception as error:
                     problem = error
         finally:
@@ -167,6 +183,17 @@ async def _run(
         raise _single(problem)
     assert outcome is not None
     return outcome
+
+
+def _complete(
+    result: CodeRunResult, request: CodeRunRequest, language: str, elapsed_s: float
+) -> CodeRunResult:
+    """Add to a record what a provider of someone else may have left out."""
+    if not request.record or result.program is not None:
+        return result
+    return dataclasses.replace(
+        result, program=request.program, language=language, elapsed_ms=elapsed_s * 1_000
+    )
 
 
 def _single(error: Exception) -> Exception:

@@ -7,6 +7,7 @@ import os
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from typing import Final, Generic, Protocol, TypeVar
 
 import anyio
@@ -250,7 +251,8 @@ class PooledCodeRuntime(CodeRuntime, Generic[H]):
         self, request: CodeRunRequest, settlement: Settlement, wall_ms: float
     ) -> CodeRunResult:
         """Run on one process after another until one has taken the program."""
-        deadline_s = anyio.current_time() + wall_ms / 1000
+        begin_s = anyio.current_time()
+        deadline_s = begin_s + wall_ms / 1000
         program = await _encode_program(request.program)
         assert self._pool is not None
         for tries_left in reversed(range(PROCESS_TRIES)):
@@ -258,13 +260,14 @@ class PooledCodeRuntime(CodeRuntime, Generic[H]):
             if host is None:
                 break
             try:
+                begin_s = anyio.current_time()  # where the times of logs and calls begin, too
                 session = self.make_session(request, program, settlement, host)
                 await self._drive(session, settlement, deadline_s, wall_ms)
                 # A process that died or was frozen while it waited has run nothing of this.
                 if tries_left and not session.has_run and settlement.reopen():
                     self._ask_again(request, settlement)
                     continue
-                result = await session.result()
+                result = self._recorded(request, begin_s, await session.result())
             finally:
                 self._pool.give_back(host)
             if session.fault is not None:
@@ -273,7 +276,20 @@ class PooledCodeRuntime(CodeRuntime, Generic[H]):
         settlement.decide(_wall_timeout(wall_ms))
         outcome = settlement.outcome
         assert isinstance(outcome, Failed)
-        return self.fail_early(outcome.kind, outcome.message)
+        return self._recorded(request, begin_s, self.fail_early(outcome.kind, outcome.message))
+
+    def _recorded(
+        self, request: CodeRunRequest, begin_s: float, result: CodeRunResult
+    ) -> CodeRunResult:
+        """Add to a result what a record of the run has beside it."""
+        if not request.record:
+            return result
+        return replace(
+            result,
+            program=request.program,
+            language=self.language,
+            elapsed_ms=(anyio.current_time() - begin_s) * 1000,
+        )
 
     def _ask_again(self, request: CodeRunRequest, settlement: Settlement) -> None:
         if request.signal is not None and request.signal.aborted:

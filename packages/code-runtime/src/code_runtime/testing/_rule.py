@@ -94,6 +94,10 @@ def registered() -> tuple[Rule, ...]:
 async def check_rule(rule: Rule, subject: Subject) -> None:
     """Check one rule that applies to the subject.
 
+    Args:
+        rule: The rule; `rule.why_not(subject)` is None.
+        subject: The provider, and what the rule needs to exercise it.
+
     Raises:
         AssertionError: The subject breaks the rule; the text begins with the rule's name and says
             what was seen and what was expected.

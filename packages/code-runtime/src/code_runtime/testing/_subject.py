@@ -145,7 +145,14 @@ class Subject:
         limits: Limits = NO_LIMITS,
         **fields: object,
     ) -> CodeRunResult:
-        """Run the program of a key on a shared runtime; for the arguments see `request`."""
+        """Run the program of a key on a shared runtime.
+
+        Args:
+            key: A key of `PROGRAM_KEYS`.
+            tools: Functions of the namespace `tools`, see `request`; None for no namespace.
+            limits: The limits of the runtime.
+            **fields: Further fields of the request.
+        """
         async with self.open(limits) as runtime:
             return await runtime.run(self.request(key, tools, **fields))
 
