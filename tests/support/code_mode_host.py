@@ -12,7 +12,10 @@ from code_runtime import AbortSignal, CodeRuntime, Context
 from code_runtime_python import PythonCodeRuntime
 from code_runtime_worker_thread import WorkerThreadCodeRuntime
 
-PROVIDERS: Final[dict[str, type[CodeRuntime]]] = {"python": PythonCodeRuntime, "typescript": WorkerThreadCodeRuntime}
+PROVIDERS: Final[dict[str, type[CodeRuntime]]] = {
+    "python": PythonCodeRuntime,
+    "typescript": WorkerThreadCodeRuntime,
+}
 LANGUAGES: Final = tuple(PROVIDERS)
 
 

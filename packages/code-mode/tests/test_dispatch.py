@@ -321,7 +321,8 @@ async def test_call_that_takes_too_long_fails_and_the_program_goes_on() -> None:
             """,
         )
     assert result.text == (
-        "Cannot finish wait: no result after 20 ms\nCannot finish slow: no result after 30 ms"
+        "Cannot finish wait: no result after 20 ms, expected one within that time\n"
+        "Cannot finish slow: no result after 30 ms, expected one within that time"
     )
 
 
@@ -364,7 +365,7 @@ async def test_settlement_cancels_what_runs_and_abandons_what_waits() -> None:
     assert isinstance(settled, CallSettled)
     assert (settled.outcome, settled.reply.error) == (
         "cancelled",
-        "Cannot call hang: the run is over",
+        "Cannot call hang: the run is over, expected a call before its end",
     )
 
 
@@ -388,7 +389,7 @@ async def test_call_of_a_tool_that_has_gone_is_refused() -> None:
             """,
         )
     assert result.text.split("\n")[3:] == [
-        "ToolCallError: Cannot call read: the tool is no longer registered",
+        "ToolCallError: Cannot call read: the tool is no longer registered, expected one that is",
         "",
         "Captured output:",
         "False",

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MAX_ATTACHMENT_CHARS: Final = 20_000_000
 RUN_OVER: Final = "the run is over"
-OVER: Final = f"Cannot call {{name}}: {RUN_OVER}"
+OVER: Final = f"Cannot call {{name}}: {RUN_OVER}, expected a call before its end"
 
 
 @dataclass(slots=True, eq=False)

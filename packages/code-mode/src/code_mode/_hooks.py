@@ -88,11 +88,20 @@ class ToolHooks:
     """
 
     async def before(self, call: ToolCall) -> Decision:
-        """Decide on a call before its arguments are checked and the tool is called."""
+        """Decide on a call before its arguments are checked and the tool is called.
+
+        Args:
+            call: The call, as the hooks before this one have left it.
+        """
         return None
 
     async def after(self, call: ToolCall, reply: ToolReply) -> ToolReply | None:
-        """Look at what a call gave; a reply takes the place of it, None leaves it."""
+        """Look at what a call gave; a reply takes the place of it, None leaves it.
+
+        Args:
+            call: The call, as the tool saw it.
+            reply: What it gave, or what a hook behind this one has made of that.
+        """
         return None
 
 

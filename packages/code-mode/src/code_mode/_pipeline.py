@@ -97,7 +97,8 @@ class ToolPipeline:
         """Return why a tool cannot be called with these arguments; None when it can."""
         validator = self._find_validator(tool)
         if validator is None:
-            return f"Cannot call {tool.name}: the tool is no longer registered"
+            seen = "the tool is no longer registered"
+            return f"Cannot call {tool.name}: {seen}, expected one that is"
         fault = await validator.find_input_fault(arguments)
         if fault is None:
             return None
@@ -125,9 +126,9 @@ class ToolPipeline:
             with anyio.move_on_after(timeout_s) as scope:
                 reply = await self._call(tool, call, log)
             if reply is None or scope.cancelled_caught:
-                reply = ToolReply(
-                    error=f"Cannot finish {tool.name}: no result after {timeout_ms:g} ms"
-                )
+                seen = f"no result after {timeout_ms:g} ms"
+                text = f"Cannot finish {tool.name}: {seen}, expected one within that time"
+                reply = ToolReply(error=text)
             span.end_with(reply.error)
             return reply
 
