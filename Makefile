@@ -13,6 +13,7 @@ SOAK_ARGS ?=
 ONLY ?=
 JOBS ?= 2
 VITEST_ARGS ?=
+RELEASE_ARGS ?=
 
 # Nothing of another environment leaks in; the commands of this checkout come first. Only recipes
 # that run after the set-up see that PATH: $(PYTHON) must not become the environment that it makes.
@@ -102,7 +103,7 @@ docs: setup
 	@$(WITH_TOOLS) $(BIN)/python scripts/docs.py
 
 release-check: setup
-	@$(WITH_TOOLS) $(BIN)/python scripts/release_check.py
+	@$(WITH_TOOLS) $(BIN)/python scripts/release_check.py $(RELEASE_ARGS)
 
 clean:
 	@$(PYTHON) scripts/setup.py --clean

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -12,23 +11,19 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from checkout_scripts import release
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("code-runtime", "code-runtime-python", "code-runtime-worker-thread")
+PACKAGES = release.python_packages(ROOT)
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build both packages from copies of their folders, so that nothing outside can be reached."""
+    """Build every package from a copy of its folder, so that nothing outside can be reached."""
     out = tmp_path_factory.mktemp("dist")
-    for name in PACKAGES:
-        source = tmp_path_factory.mktemp(name) / name
-        shutil.copytree(
-            ROOT / "packages" / name, source, ignore=shutil.ignore_patterns("node_modules", "dist")
-        )
-        # The default of `build`: an sdist, then the wheel from it. hatchling is installed.
-        run(sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(source))
+    for folder in PACKAGES.values():
+        release.build_python(folder, out)
     return out
 
 
