@@ -41,7 +41,7 @@ SPEC_NUMBERS: Final = re.compile(r" ?\((?:[A-Z]{2}-\d{3}(?:, | to )?)+\)")
 _CODE_OR_LINK: Final = re.compile(
     r"(?P<code>^ *(?P<ticks>`{3,})[^`\n]*\n.*?^ *(?P=ticks)$"
     r"|(?P<tick>`+)(?!`).+?(?<!`)(?P=tick)(?!`))"
-    r"|(?<!!)\[(?P<text>(?:[^\[\]`]|`[^`]*`)*)\]\((?P<target>[^()\s]+)\)",
+    r"|\[(?P<text>(?:[^\[\]`]|`[^`]*`)*)\]\((?P<target>[^()\s]+)\)",
     re.DOTALL | re.MULTILINE,
 )
 
@@ -58,7 +58,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Turn links to files of the repository into links of the site."""
+    """Turn links and images that lead to files of the repository into those of the site."""
     uri = page.file.src_uri
 
     def site_link(match: re.Match[str]) -> str:

@@ -16,6 +16,8 @@ from ._program_python import call_main
 from ._program_typescript import call_function
 
 _LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
+# A program that is indented as a whole, like the body of a function.
+_INDENTED: Final = re.compile(r"(?:[ \t]*\r?\n)*[ \t]+[^\s#]")
 _OPENING: Final = re.compile(r"( {0,3})(`{3,}|~{3,})[^\r\n]*")
 
 
@@ -35,8 +37,7 @@ def normalize_program(code: str, language: str) -> str:
     if language == "typescript":
         return call_function(code)
     if language == "python":
-        # Indented as a whole, as if it were the body of a function: not a program otherwise.
-        return call_main(textwrap.dedent(code) if code.lstrip("\n")[:1] in (" ", "\t") else code)
+        return call_main(textwrap.dedent(code) if _INDENTED.match(code) else code)
     return code
 
 
