@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import anyio
 import anyio.lowlevel
 import pytest
-from code_mode_host import open_tools, run_program
+from code_mode_host import LANGUAGES, open_tools, run_program
 
 from code_mode import (
     CallEvent,
@@ -424,3 +424,30 @@ async def test_typescript_program_sees_the_same_rules(language: str) -> None:
         )
     assert result.value == {"logs": ["ToolCallError fail not today"], "result": [1, 2, 3]}
     assert stage.steps == ["+1", "-1", "+2", "-2", "+3", "-3"]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_small_call_does_not_overtake_a_large_one(language: str) -> None:
+    """CM-063: though the argument of a large one is decoded in a thread."""
+    numbers: list[object] = []
+    tool = Tool("take", "", {}, call=lambda arguments: numbers.append(arguments["n"]))
+    programs = {
+        "python": """
+            import asyncio
+            sizes = [10 if n % 3 else 200_000 for n in range(12)]
+            await asyncio.gather(*(tools.take({"n": n, "s": "x" * s}) for n, s in enumerate(sizes)))
+            raise SystemExit
+            """,
+        "typescript": """
+            const sizes = Array.from({ length: 12 }, (_, n) => (n % 3 ? 10 : 200_000));
+            await Promise.all(sizes.map((size, n) => tools.take({ n, s: "x".repeat(size) })));
+            throw new Error("end");
+            """,
+    }
+    async with open_tools(tool, language=language) as tools:
+        result = await run_program(tools, programs[language])
+    assert numbers == list(range(12))
+    listed = [line for line in result.text.split("\n") if ". take(" in line]
+    assert [line.partition(',"s')[0] for line in listed] == [
+        f'{n + 1}. take({{"n":{n}' for n in range(12)
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import anyio
 import pytest
@@ -11,8 +12,10 @@ from code_mode_host import LANGUAGES, open_tools, run_program
 from code_mode import (
     CodeModeError,
     Tool,
+    ToolCall,
     ToolDefinitionError,
     ToolExistsError,
+    ToolHooks,
     ToolOutput,
     ToolRegistry,
     ToolResult,
@@ -415,6 +418,71 @@ async def test_aborted_call_of_the_model_itself_ends_its_tool() -> None:
         result = await tools.call("hang", {}, signal=signal)
     assert result == ToolResult("Error: the call was aborted", is_error=True, error_code="ABORTED")
     assert ended == ["hang"]
+
+
+async def test_result_that_is_no_json_or_has_odd_attachments_is_a_failure() -> None:
+    odd = Tool("odd", "", {}, call=lambda arguments: {1})
+    block = Tool("block", "", {}, call=lambda arguments: ToolOutput(1, ["text"]))  # type: ignore[list-item]
+    async with open_tools(odd, block, mode="native") as tools:
+        results = [await tools.call(name, {}) for name in ("odd", "block")]
+    assert [result.text for result in results] == [
+        "Error: Cannot use the result: $: set is not JSON, expected JSON",
+        "Error: Cannot use the result of block: its attachments are no list of content blocks, "
+        "expected JSON objects",
+    ]
+
+
+async def test_foreign_schema_of_endless_references_is_left_to_its_owner() -> None:
+    names = [f"d{n}" for n in range(40)]
+    definitions: dict[str, object] = {
+        name: {"allOf": [{"$ref": f"#/$defs/{after}"}, {"$ref": f"#/$defs/{after}"}]}
+        for name, after in pairwise(names)
+    }
+    definitions["d39"] = {"type": "integer"}
+    schema = {"$defs": definitions, "properties": {"a": {"$ref": "#/$defs/d0"}}}
+    tool = Tool("deep", "", schema, call=len, trusts_schema=False)
+    async with open_tools(tool, mode="native") as tools:
+        assert (await tools.call("deep", {"a": 1})).text == "1"
+
+
+async def test_foreign_schema_with_an_address_that_is_none_is_refused() -> None:
+    tool = Tool("odd", "", {"$schema": "http://["}, call=len, trusts_schema=False)
+    async with open_tools() as tools:
+        with pytest.raises(ToolDefinitionError) as caught:
+            tools.register(tool)
+    assert str(caught.value) == (
+        "Cannot define tool 'odd': input_schema is no JSON Schema (ValueError), "
+        "expected a JSON Schema"
+    )
+
+
+async def test_listener_that_raises_does_not_undo_a_change(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail() -> None:
+        raise LookupError("gone")
+
+    async with open_tools() as tools:
+        tools.on_change(fail)
+        tools.register(add)
+        assert _names(tools.tools()) == ["add"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "a listener of changed tools raised"
+    ]
+
+
+async def test_abort_ends_the_wait_for_an_approval() -> None:
+    signal = AbortSignal()
+
+    class Approval(ToolHooks):
+        async def before(self, call: ToolCall) -> None:
+            signal.abort("never mind")
+            await anyio.sleep_forever()
+
+    async with open_tools(add, mode="native", hooks=[Approval()]) as tools:
+        with anyio.fail_after(10):
+            result = await tools.call("add", {"a": 1, "b": 2}, signal=signal)
+    assert result.error_code == "ABORTED"
 
 
 async def test_cancelled_call_ends_the_program_and_its_tools() -> None:

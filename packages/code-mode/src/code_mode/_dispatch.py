@@ -144,6 +144,7 @@ class Dispatch:
             for entry in self._entries
             if entry.reply is not None and entry.reply.error is None
             for block in entry.reply.attachments
+            if isinstance(block, Mapping)  # a hook may have put anything there
         ]
         room_chars = MAX_ATTACHMENT_CHARS
         for index, block in enumerate(blocks):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, final
 
 import anyio
@@ -89,7 +89,11 @@ class ToolPipeline:
             if isinstance(decision, ToolReply):
                 return decision
             if isinstance(decision, Proceed):
-                arguments = dict(decision.arguments)
+                given: object = decision.arguments
+                if not isinstance(given, Mapping):
+                    seen = "a hook has given arguments that are no object"
+                    return ToolReply(error=f"Cannot call {call.name}: {seen}, expected a mapping")
+                arguments = dict(given)
                 call = ToolCall(call.name, arguments, call.call_id, call.parent_id, call.signal)
         return call
 
@@ -151,12 +155,20 @@ class ToolPipeline:
         except Exception as error:
             return ToolReply(error=error_text(error))
         output = value if isinstance(value, ToolOutput) else ToolOutput(value)
+        attachments = output.attachments
+        if not (
+            isinstance(attachments, Sequence)
+            and all(isinstance(block, Mapping) for block in attachments)
+        ):
+            seen = "its attachments are no list of content blocks"
+            text = f"Cannot use the result of {tool.name}: {seen}, expected JSON objects"
+            return ToolReply(error=text)
         validator = self._find_validator(tool)
         fault = None if validator is None else await validator.find_output_fault(output.value)
         if fault is not None:
             text = f"Cannot use the result of {tool.name}: {fault}, expected its output schema"
             return ToolReply(error=text)
-        return ToolReply(output.value, attachments=tuple(output.attachments))
+        return ToolReply(output.value, attachments=tuple(attachments))
 
 
 async def _value_of(value: object) -> object:

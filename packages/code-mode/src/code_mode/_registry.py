@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, ClassVar, Final, cast, final
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ._tools import ToolFunction
 
 SERVICE_KEY: Final = "tools"
+_logger: Final = logging.getLogger("code_mode")
 
 
 @final
@@ -199,4 +201,7 @@ class ToolRegistry(Service):
 
     def _tell_change(self) -> None:
         for listener in tuple(self._listeners.values()):
-            listener()
+            try:
+                listener()
+            except Exception:
+                _logger.exception("a listener of changed tools raised")

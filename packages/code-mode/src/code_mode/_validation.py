@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from contextvars import ContextVar
+from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, cast, final
 
@@ -12,7 +13,7 @@ import anyio.to_thread
 from ._errors import ToolDefinitionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
@@ -25,8 +26,15 @@ if TYPE_CHECKING:
 INLINE_PARTS: Final = 500
 MAX_TEXT_CHARS: Final = 500
 MAX_ERRORS: Final = 50
+# References that are followed in one check by a foreign schema: a few seconds at the most.
+MAX_REFERENCES: Final = 20_000
+_references_left: Final = ContextVar("code_mode_references_left", default=0)
 # What a hostile schema can make slow without bound; the owner of the tool checks them anyway.
 _UNSAFE: Final = ("pattern", "patternProperties", "uniqueItems")
+
+
+class _TooMuchError(Exception):
+    """A check by a foreign schema has followed too many references."""
 
 
 @final
@@ -64,15 +72,19 @@ def _validator(owner: str, field: str, schema: JsonObject, is_trusted: bool) -> 
     from referencing import Registry
 
     plain = dict(schema)
-    kind = jsonschema.validators.validator_for(plain, jsonschema.Draft202012Validator)
     try:
-        kind.check_schema(plain)
-    except (jsonschema.exceptions.SchemaError, RecursionError, TypeError) as error:
+        kind = jsonschema.validators.validator_for(plain, jsonschema.Draft202012Validator)
+        # The check of a large schema takes seconds; what a foreign one means is found out later.
+        if is_trusted or is_small(plain):
+            kind.check_schema(plain)
+    except Exception as error:  # a schema may hold anything, such as a URI that is none
         reason = getattr(error, "message", None) or type(error).__name__
         seen = f"no JSON Schema ({_shorten(str(reason))})"
         raise ToolDefinitionError(owner, field, seen, "a JSON Schema") from None
     if not is_trusted:
         kind = _without_unsafe(kind)
+        find_errors = cast("FindErrors", kind(plain, registry=Registry()).iter_errors)
+        return partial(_find_bounded, find_errors)
     # With a registry of its own the library fetches nothing that a schema refers to.
     return cast("FindErrors", kind(plain, registry=Registry()).iter_errors)
 
@@ -81,8 +93,33 @@ def _validator(owner: str, field: str, schema: JsonObject, is_trusted: bool) -> 
 def _without_unsafe(kind: type[Validator]) -> type[Validator]:
     import jsonschema.validators
 
+    follow = cast("Callable[..., Iterable[ValidationError] | None]", kind.VALIDATORS.get("$ref"))
+
+    def counted(
+        validator: object, value: object, instance: object, schema: object
+    ) -> Iterator[ValidationError]:
+        left = _references_left.get()
+        if left <= 0:
+            raise _TooMuchError
+        _references_left.set(left - 1)
+        yield from follow(validator, value, instance, schema) or ()
+
     extend = cast("Callable[..., type[Validator]]", jsonschema.validators.extend)
-    return extend(kind, dict.fromkeys(_UNSAFE, _accept))
+    return extend(kind, dict.fromkeys(_UNSAFE, _accept) | {"$ref": counted})
+
+
+def _find_bounded(find_errors: FindErrors, value: object) -> Iterator[ValidationError]:
+    """Find errors by a foreign schema, whose references may make the work grow without bound.
+
+    When that is too much, the rest is left to the owner of the tool.
+    """
+    token = _references_left.set(MAX_REFERENCES)
+    try:
+        yield from list(islice(find_errors(value), MAX_ERRORS))
+    except _TooMuchError:
+        return
+    finally:
+        _references_left.reset(token)
 
 
 def _accept(validator: object, value: object, instance: object, schema: object) -> None:
@@ -120,6 +157,8 @@ def _fault(find_errors: FindErrors, value: object) -> str | None:
         return "$ is nested too deep to be checked"
     except Unresolvable as missing:
         return f"the schema refers to {_shorten(missing.ref)}, which is not part of it"
+    except Exception as fault:  # of a schema that nobody has checked
+        return f"the schema cannot be used ({_shorten(type(fault).__name__)})"
     return None if error is None else f"{_shorten(error.json_path)}: {_shorten(error.message)}"
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final, final
 
 from code_runtime import AbortSignal
+from code_runtime.provider_kit import LosslessJsonError
 
 from ._cancel import cancelled_by
 from ._dispatch import Dispatch
@@ -122,13 +124,17 @@ class ToolView:
         remove = signal.add_listener(lambda: inner.abort(signal.reason)) if signal else None
         try:
             call = ToolCall(name, _as_object(arguments), call_id, None, inner)
-            result = await self._call(tool, arguments, call, on_log)
+            result = _failure(ABORTED, "ABORTED")
+            # Not `inner`, which also fires when a program is over and its result is still to come.
+            with nullcontext() if signal is None else cancelled_by(signal):
+                result = await self._call(tool, arguments, call, on_log)
         finally:
             if remove is not None:
                 remove()
             # Whatever outlives the call learns that it is over (CM-058).
             inner.abort("the call is over")
-        return _failure(ABORTED, "ABORTED") if signal is not None and signal.aborted else result
+        is_aborted = signal is not None and signal.aborted
+        return _failure(ABORTED, "ABORTED") if is_aborted else result
 
     async def _call(
         self,
@@ -155,9 +161,7 @@ class ToolView:
             code = "CODE_RUN_FAILED"
             reply, records = await self._run_program(ready, log)
         else:
-            reply = ToolReply(error=ABORTED)
-            with cancelled_by(call.signal):
-                reply = await pipeline.execute(tool, ready, log)
+            reply = await pipeline.execute(tool, ready, log)
         log.raise_fault()
         return self._result(await pipeline.conclude(ready, reply), code, records)
 
@@ -216,7 +220,10 @@ class ToolView:
         if reply.error is not None:
             text = shorten_middle(reply.error, limit)
             return _failure(text, code, tuple(reply.attachments), records)
-        text = render_value(reply.value) if reply.text is None else reply.text
+        try:
+            text = render_value(reply.value) if reply.text is None else str(reply.text)
+        except LosslessJsonError as error:
+            return _failure(f"Cannot use the result: {error}, expected JSON", code, (), records)
         return ToolResult(
             shorten_middle(text, limit),
             value=reply.value,

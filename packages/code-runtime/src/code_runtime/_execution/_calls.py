@@ -91,6 +91,7 @@ class CallDesk:
         "_functions",
         "_held_bytes",
         "_journal",
+        "_last_turn",
         "_next_id",
         "_on_fault",
         "_runners",
@@ -131,6 +132,8 @@ class CallDesk:
         self._allows_gaps = allows_gaps
         self._closed = False
         self._changed: anyio.Event | None = None
+        # Of the call that arrived last, while it and others wait for a large argument.
+        self._last_turn: anyio.Event | None = None
 
     @property
     def in_flight_count(self) -> int:
@@ -232,10 +235,11 @@ class CallDesk:
         if not callable(function):
             text = f"Unknown binding: {call.record.namespace}.{call.record.member}"
             self._answer(call, "refused", encode(text))
+        elif self._last_turn is not None or len(call.text or b"") > INLINE_BYTES:
+            before, self._last_turn = self._last_turn, anyio.Event()
+            self._work(call, self._call_in_turn(call, function, before, self._last_turn))
         elif call.text is None:
             self._call(call, function, call.value)
-        elif len(call.text) > INLINE_BYTES:
-            self._work(call, self._decode_and_call(call, function, call.text))
         else:
             try:
                 value = decode(call.text)
@@ -350,16 +354,31 @@ class CallDesk:
 
         await self._sender.send(frame)
 
-    async def _decode_and_call(
-        self, call: _Call, function: BindingFunction, argument: bytes
+    async def _call_in_turn(
+        self,
+        call: _Call,
+        function: BindingFunction,
+        before: anyio.Event | None,
+        mine: anyio.Event,
     ) -> None:
+        """Decode a large argument in a thread; no call behind it overtakes it meanwhile."""
         try:
-            value = await anyio.to_thread.run_sync(decode_large, argument)
-        except LosslessJsonError:
-            self._answer(call, "refused", encode(LOSSY_ARGUMENT))
-        else:
-            if not self._closed:
+            value, is_exact = call.value, True
+            if call.text is not None:
+                try:
+                    value = await _decode_anywhere(call.text)
+                except LosslessJsonError:
+                    is_exact = False
+            if before is not None:
+                await before.wait()
+            if not is_exact:
+                self._answer(call, "refused", encode(LOSSY_ARGUMENT))
+            elif not self._closed:
                 self._call(call, function, value)
+        finally:
+            mine.set()
+            if self._last_turn is mine:
+                self._last_turn = None
 
     async def _flush_slowly(self, scope: anyio.CancelScope) -> None:
         with scope, suppress(OSError):  # the peer is gone; its exit decides the run
@@ -385,6 +404,12 @@ class CallDesk:
         if self._changed is not None:
             self._changed.set()
             self._changed = None
+
+
+async def _decode_anywhere(text: bytes) -> JsonValue:
+    if len(text) > INLINE_BYTES:
+        return await anyio.to_thread.run_sync(decode_large, text)
+    return decode(text)
 
 
 def _discard(call: _Call) -> None:
