@@ -44,9 +44,17 @@ def run_cli(
 @pytest.fixture
 def config(odd_server: OddServer, tmp_path: Path) -> Path:
     path = tmp_path / "servers.json"
-    mark = f"--mark={tmp_path.name}-{os.getpid()}"
-    path.write_text(json.dumps({"mcpServers": {"odd": odd_server("--chatty", mark)}}))
+    path.write_text(json.dumps({"mcpServers": {"odd": odd_server("--chatty", mark_of(path))}}))
     return path
+
+
+def mark_of(config: Path) -> str:
+    # The name of a folder alone may be that of another test process at the same time.
+    return f"--mark={config.parent.name}-{os.getpid()}"
+
+
+def left_of(config: Path) -> list[str]:
+    return [*processes_with(str(config)), *processes_with(mark_of(config))]
 
 
 def test_version_is_shown_without_anything_else() -> None:
@@ -100,7 +108,7 @@ def test_interrupted_call_ends_its_program_and_the_servers(config: Path, tmp_pat
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=50)
     assert (process.returncode, out) == (130, "Error: the call was aborted\n")
-    assert processes_with(str(tmp_path.name)) == []
+    assert left_of(config) == []
 
 
 def test_sdk_prints_what_a_model_sees(config: Path) -> None:
@@ -232,7 +240,7 @@ def test_serve_writes_nothing_but_protocol_and_ends_with_its_input(config: Path)
     assert {message["jsonrpc"] for message in messages} == {"2.0"}
     assert messages[0]["result"]["serverInfo"] == {"name": "code-mode", "version": __version__}
     assert messages[-1]["result"]["isError"] is False
-    assert processes_with(config.parent.name) == []
+    assert left_of(config) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
@@ -250,7 +258,7 @@ def test_signal_ends_serve_and_all_servers_in_the_middle_of_a_program(
     process.send_signal(number)
     _, errors = process.communicate(timeout=50)
     assert (process.returncode, errors) == (0, "")
-    assert processes_with(config.parent.name) == []
+    assert left_of(config) == []
 
 
 def test_serve_ends_when_nobody_reads_its_answers(config: Path) -> None:
@@ -265,7 +273,7 @@ def test_serve_ends_when_nobody_reads_its_answers(config: Path) -> None:
     assert process.stderr.read() == ""
     process.stdin.close()
     process.stderr.close()
-    assert processes_with(config.parent.name) == []
+    assert left_of(config) == []
 
 
 def test_inspector_lists_and_runs(config: Path) -> None:

@@ -84,6 +84,18 @@ async def test_hook_that_raises_ends_the_call_without_tool_and_second_half() -> 
     assert [type(event) for event in events] == [CallStarted, CallSettled]
 
 
+@pytest.mark.parametrize("decision", [False, Deny, "deny"])
+async def test_decision_that_is_none_refuses_the_call(decision: object) -> None:
+    policy = Decide(decision)  # type: ignore[arg-type]
+    async with open_tools(ECHO, hooks=[policy]) as tools:
+        result = await run_program(tools, CATCH)
+    assert result.text == (
+        f"Cannot call echo: a hook has decided {type(decision).__name__}, "
+        "expected Deny, Proceed, ToolReply or None"
+    )
+    assert [call.outcome for call in result.calls] == ["denied"]
+
+
 async def test_hook_answers_in_place_of_the_tool() -> None:
     async with open_tools(ECHO, hooks=[Decide(ToolReply({"cached": True}))]) as tools:
         result = await run_program(tools, CALL)

@@ -95,6 +95,12 @@ class ToolPipeline:
                     return ToolReply(error=f"Cannot call {call.name}: {seen}, expected a mapping")
                 arguments = dict(given)
                 call = ToolCall(call.name, arguments, call.call_id, call.parent_id, call.signal)
+            elif decision is not None:
+                # A policy that has slipped must not let the call through.
+                return ToolReply(
+                    error=f"Cannot call {call.name}: a hook has decided {type(decision).__name__}, "
+                    "expected Deny, Proceed, ToolReply or None"
+                )
         return call
 
     async def find_fault(self, tool: Tool, arguments: object) -> str | None:

@@ -154,6 +154,8 @@ class ToolView:
         fault = await pipeline.find_fault(tool, ready.arguments)
         if fault is not None:
             return _failure(fault, "INVALID_ARGUMENTS")
+        if call.signal.aborted:  # by a hook, behind which nothing has awaited yet
+            return _failure(NOT_STARTED, "ABORTED")
         log = _Lines(on_log)
         records: tuple[ToolCallRecord, ...] = ()
         code: ErrorCode = "TOOL_FAILED"

@@ -187,7 +187,12 @@ class ServerLink:
         self._wanted.set()
         await outcome.known.wait()
         if outcome.session is None:
-            raise ToolError(str(outcome.error))
+            # The command line may hold secrets: it is for the host, not for a model.
+            seen = outcome.error.seen if outcome.error is not None else "it was stopped"
+            expected = "a server that lists its tools"
+            raise ToolError(
+                f"Cannot connect to MCP server {self.name!r}: {seen}, expected {expected}"
+            )
         return outcome.session
 
     async def _ask(
@@ -248,8 +253,9 @@ class ServerLink:
                 async with self._open(transport) as client:
                     tools = await list_tools(client, self._report)
                     scope.deadline = math.inf
-                    session = Session(client, transport)
+                    # Registered first: a failure of that is one of the connection, with back-off.
                     self._on_tools(tools)
+                    session = Session(client, transport)
                     self._settle(session, None)
                     if not self._has_started:
                         self._has_started = True
