@@ -98,7 +98,7 @@ if os.fork() == 0:
     if os.fork() == 0:
         os.setsid()
         os.close(0)
-    os.write(1, b'ready\\n')
+    os.write(1, b'%d\\n' % os.getpid())
     while True: time.sleep(100)
 """
     reader, writer = os.pipe()
@@ -111,7 +111,10 @@ if os.fork() == 0:
     seen = b""
     while seen.count(b"\n") < 2:
         seen += os.read(reader, 100)
+    processes = list(map(int, seen.split()))
     kill_stray(program.pid, pidfd, [(info.st_dev, info.st_ino)])
+    # They have ended, and are not only about to: a dying process closes its pipe first.
+    assert [stat_of(pid) for pid in processes] == [None, None]
     # The end of the pipe says that nobody has it open for writing.
     assert os.read(reader, 1) == b""
     assert stranger.poll() is None

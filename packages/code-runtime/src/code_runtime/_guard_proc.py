@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 
 TYPE_CHECKING = False
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 # Held processes cost one descriptor each; a default limit of descriptors is 1,024.
 _HELD_COUNT = 256
 _DEAD = frozenset("ZX")
+# A process that waits for a disk ends when the disk has answered; nobody waits for it longer.
+_DEATH_MS = 100
 
 
 def read_file(path: str) -> bytes:
@@ -284,11 +287,29 @@ def kill_stray(pid: int, pidfd: int, pipes: Collection[tuple[int, int]]) -> None
                 targets.update((other, *tree.living(other)))
         targets -= mine
         _send(pidfd, signal.SIGKILL)
-        for target in targets:
-            with contextlib.suppress(OSError):
-                os.kill(target, signal.SIGKILL)
+        _kill_and_wait(targets)
         if not targets:
             return
+
+
+def _kill_and_wait(pids: Collection[int]) -> None:
+    """Kill processes, and wait for their ends: a dying one has closed its pipes before its end."""
+    dying: list[int] = []
+    try:
+        for pid in pids:
+            with contextlib.suppress(OSError):
+                if len(dying) < _HELD_COUNT:
+                    dying.append(os.pidfd_open(pid))
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        for fd in dying:
+            poller = select.poll()
+            poller.register(fd, select.POLLIN)
+            if not poller.poll(_DEATH_MS):
+                return
+    finally:
+        for fd in dying:
+            os.close(fd)
 
 
 def _writes_to(pid: int, pipes: Collection[tuple[int, int]]) -> bool:
