@@ -76,7 +76,7 @@ MAIN = [
     encode_frame(frames.BUSY, 1, 70_000),
     encode_frame(frames.GONE, 0, b'{"exitCode":1,"error":null,"changed":null}'),
     encode_frame(frames.GONE, 1, b"{"),
-    encode_frame(frames.SPAWN, b"x", b"y", 0),
+    encode_frame(frames.SPAWN, b"x", b"", b"y", 0),
     encode_frame(frames.LIMIT),
 ]
 HOST = [

@@ -1,6 +1,6 @@
-"""A preamble for programs that write raw bytes into the worker's own socket.
+"""A preamble for programs that write raw bytes into the worker's own socket, or the pipe of its logs.
 
-The program shares its process with the worker, finds the worker's descriptor and can say to Python
+The program shares its process with the worker, finds the worker's descriptors and can say to Python
 whatever the worker could say, and more. Frame kinds: docs/reference/worker-frames.md.
 """
 
@@ -11,9 +11,14 @@ const fs = process.getBuiltinModule("fs");
 const isSocket = (fd) => { try { return fs.fstatSync(fd).isSocket() } catch { return false } };
 const sockets = [];
 for (let fd = 4; fd < 60; fd++) if (isSocket(fd)) sockets.push(fd); // 3 is the main thread's
+const name = (fd) => { try { return fs.readlinkSync(`/proc/self/fd/${fd}`) } catch { return "" } };
+const pipes = []; // a named one, whose name is gone; Node has some without a name
+for (let fd = 4; fd < 60; fd++) if (/^\/.* \(deleted\)$/.test(name(fd))) pipes.push(fd);
+let outlets = sockets;
+const throughPipe = () => { outlets = pipes };
 const raw = (...parts) => {
   const bytes = Buffer.concat(parts.map((part) => Buffer.from(part)));
-  for (const fd of sockets) for (let at = 0; at < bytes.length; ) {
+  for (const fd of outlets) for (let at = 0; at < bytes.length; ) {
     try { at += fs.writeSync(fd, bytes, at) } catch (error) { if (error.code !== "EAGAIN") throw error }
   }
 };

@@ -151,6 +151,37 @@ async def test_bad_tools_are_left_out_and_reported(
     ]
 
 
+async def test_wrong_field_of_a_tool_leaves_out_that_tool_alone(
+    odd_server: OddServer, open_servers: OpenServers
+) -> None:
+    """The SDK refuses a list as a whole."""
+    async with open_servers({"odd": odd_server("--list=fields")}) as (registry, servers, _):
+        assert [tool.name for tool in registry.tools()] == ["good", "letters"]
+        assert [tool.parallel for tool in registry.tools()] == [True, False]
+        problems = servers.problems
+    mcp = "is not of the form of MCP"
+    boolean = "Input should be a valid boolean, unable to interpret input"
+    assert problems == (
+        f"MCP server 'odd': Left out tool 'title': title {mcp} (Input should be a valid string)",
+        f"MCP server 'odd': Left out tool 'hint': annotations.readOnlyHint {mcp} ({boolean})",
+        f"MCP server 'odd': Left out tool 'icon': icons.0.src {mcp} (Input should be a valid "
+        "string)",
+        f"MCP server 'odd': Left out tool 'icons': it {mcp}",
+    )
+
+
+async def test_pattern_that_python_does_not_know_is_left_to_the_server(
+    odd_server: OddServer, open_servers: OpenServers
+) -> None:
+    async with open_servers({"odd": odd_server("--list=fields")}) as (registry, _, _):
+        for value in ({"a": "é"}, {"a": "1", "ü": 1}):
+            assert (await registry.call("letters", value)).value == value
+        assert (await registry.call("letters", {"a": 1})).text == (
+            "Error: Cannot call letters: $.a: 1 is not of type 'string', expected what its input "
+            "schema allows"
+        )
+
+
 @pytest.mark.parametrize(
     ("kind", "count", "left_out"),
     [

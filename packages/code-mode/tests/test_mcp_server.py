@@ -118,6 +118,27 @@ async def test_search_tools_finds_tools_by_words(registry: ToolRegistry, era: Er
     assert text_of(wrong).startswith("Error: Cannot call search_tools: ")
 
 
+async def test_search_tools_finds_what_programs_may_call_alone() -> None:
+    async with Context() as ctx:
+        await ctx.plugin(PythonCodeRuntime)
+        hidden = Tool("login", "Asks a person", OBJECT, call=len, from_programs=False)
+        await ctx.plugin(ToolRegistry, {"tools": [*TOOLS, hidden]})
+        async with Client(build_server(ToolRegistry.of(ctx)), mode="auto") as client:
+            found = await client.call_tool("search_tools", {"query": ""})
+    assert [item["name"] for item in json.loads(text_of(found))] == ["draw", "tell"]
+
+
+async def test_search_tools_refuses_a_query_of_any_length(registry: ToolRegistry) -> None:
+    async with Client(build_server(registry), mode="auto") as client:
+        longest = await client.call_tool("search_tools", {"query": "x" * 1_000})
+        longer = await client.call_tool("search_tools", {"query": "x" * 1_001})
+    assert text_of(longest) == "[]"
+    assert text_of(longer) == (
+        "Error: Cannot call search_tools: $.query: 1,001 characters are more than 1,000, expected "
+        "what its input schema allows"
+    )
+
+
 async def test_live_lines_are_progress_when_the_client_asks_for_it(
     registry: ToolRegistry, era: Era
 ) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import pairwise
-
 import anyio
 import pytest
 from code_mode_host import LANGUAGES, open_tools, run_program
@@ -12,10 +9,8 @@ from code_mode_host import LANGUAGES, open_tools, run_program
 from code_mode import (
     CodeModeError,
     Tool,
-    ToolCall,
     ToolDefinitionError,
     ToolExistsError,
-    ToolHooks,
     ToolOutput,
     ToolRegistry,
     ToolResult,
@@ -23,7 +18,6 @@ from code_mode import (
     tool,
 )
 from code_runtime import (
-    AbortSignal,
     CodeRunRequest,
     CodeRunResult,
     CodeRuntime,
@@ -172,78 +166,6 @@ async def test_program_reaches_neither_run_code_nor_what_is_not_for_programs(lan
     assert result.value == {"logs": [], "result": [True, False, False]}
 
 
-async def test_wrong_arguments_are_refused_with_their_path_before_the_tool_runs() -> None:
-    async with open_tools(add) as tools:
-        result = await run_program(
-            tools,
-            """
-            for arguments in ({"a": 1}, {"a": 1, "b": "two"}, {"a": 1, "b": 2, "c": 3}):
-                try:
-                    await tools.add(arguments)
-                except ToolCallError as error:
-                    print(error)
-            """,
-        )
-    assert result.text.split("\n") == [
-        "Cannot call add: $: 'b' is a required property, expected what its input schema allows",
-        "Cannot call add: $.b: 'two' is not of type 'integer', expected what its input schema "
-        "allows",
-        "Cannot call add: $: Additional properties are not allowed ('c' was unexpected), expected "
-        "what its input schema allows",
-    ]
-
-
-async def test_large_argument_is_checked_too() -> None:
-    schema = {
-        "type": "object",
-        "properties": {"n": {"type": "array", "items": {"type": "integer"}}},
-    }
-    async with open_tools(Tool("count", "", schema, call=lambda args: len(args["n"]))) as tools:
-        result = await run_program(
-            tools,
-            """
-            print(await tools.count({"n": list(range(5_000))}))
-            await tools.count({"n": [*range(5_000), "x"]})
-            """,
-        )
-    assert (
-        "ToolCallError: Cannot call count: $.n[5000]: 'x' is not of type 'integer'" in result.text
-    )
-    assert result.text.split("Captured output:\n")[1].startswith("5000\n")
-
-
-async def test_result_that_its_schema_does_not_allow_fails_the_call() -> None:
-    """CM-070."""
-    wrong = Tool("wrong", "", {}, {"type": "string"}, call=lambda arguments: 3)
-    async with open_tools(wrong, mode="both") as tools:
-        result = await tools.call("wrong", {})
-    assert result == ToolResult(
-        "Error: Cannot use the result of wrong: $: 3 is not of type 'string', expected its output "
-        "schema",
-        is_error=True,
-        error_code="TOOL_FAILED",
-    )
-
-
-async def test_schema_that_refers_elsewhere_fetches_nothing() -> None:
-    schema = {"properties": {"a": {"$ref": "http://localhost:1/schema.json"}}}
-    async with open_tools(Tool("far", "", schema, call=len), mode="native") as tools:
-        result = await tools.call("far", {"a": 1})
-    assert result.text == (
-        "Error: Cannot call far: the schema refers to http://localhost:1/schema.json, which is not "
-        "part of it, expected what its input schema allows"
-    )
-
-
-async def test_foreign_pattern_is_left_to_the_owner_of_the_tool() -> None:
-    schema = {"properties": {"a": {"pattern": "^(a+)+$"}}}
-    foreign = Tool("foreign", "", schema, call=len, trusts_schema=False)
-    own = Tool("own", "", schema, call=len)
-    async with open_tools(foreign, own, mode="native") as tools:
-        assert (await tools.call("foreign", {"a": "a" * 60 + "!"})).text == "1"
-        assert (await tools.call("own", {"a": "b"})).error_code == "INVALID_ARGUMENTS"
-
-
 async def test_direct_call_of_a_tool_in_mode_code_says_what_to_do() -> None:
     """CM-026, CM-027."""
     async with open_tools(add) as tools:
@@ -357,105 +279,6 @@ async def test_large_value_reaches_the_program_whole_and_the_model_in_part() -> 
     assert result.value == {"logs": ["300000"], "result": "x" * 300_000}
 
 
-async def test_live_lines_come_while_the_program_runs() -> None:
-    lines: list[str] = []
-    arrived = anyio.Event()
-
-    def on_log(line: str) -> None:
-        lines.append(line)
-        arrived.set()
-
-    async def wait(arguments: Mapping[str, object]) -> object:
-        await arrived.wait()
-        return None
-
-    async with open_tools(Tool("wait", "", {}, call=wait)) as tools:
-        result = await run_program(tools, 'print("one")\nawait tools.wait({})', on_log=on_log)
-    assert lines == ["one"]
-    assert result.text == "one"
-
-
-async def test_fault_of_the_log_function_is_raised_after_the_run() -> None:
-    def fail(line: str) -> None:
-        raise LookupError("closed")
-
-    async with open_tools() as tools:
-        with pytest.raises(LookupError, match=r"^closed$"):
-            await run_program(tools, 'print("one")', on_log=fail)
-
-
-async def test_aborted_call_starts_nothing_or_ends_what_it_started() -> None:
-    """CM-088."""
-    before, during = AbortSignal(), AbortSignal()
-    before.abort()
-    called: list[object] = []
-    stop = Tool("stop", "", {}, call=lambda arguments: during.abort("enough"))
-    async with open_tools(stop, Tool("late", "", {}, call=called.append)) as tools:
-        early = await run_program(tools, "await tools.late({})", signal=before)
-        late = await run_program(
-            tools, "await tools.stop({})\nwhile True:\n    pass", signal=during
-        )
-    assert early == ToolResult(
-        "Error: the call was aborted before it was started", is_error=True, error_code="ABORTED"
-    )
-    assert late == ToolResult("Error: the call was aborted", is_error=True, error_code="ABORTED")
-    assert called == []
-
-
-async def test_aborted_call_of_the_model_itself_ends_its_tool() -> None:
-    signal = AbortSignal()
-    ended: list[str] = []
-
-    async def hang(arguments: Mapping[str, object]) -> object:
-        signal.abort("enough")
-        try:
-            await anyio.sleep_forever()
-        finally:
-            ended.append("hang")
-        return None
-
-    async with open_tools(Tool("hang", "", {}, call=hang), mode="native") as tools:
-        result = await tools.call("hang", {}, signal=signal)
-    assert result == ToolResult("Error: the call was aborted", is_error=True, error_code="ABORTED")
-    assert ended == ["hang"]
-
-
-async def test_result_that_is_no_json_or_has_odd_attachments_is_a_failure() -> None:
-    odd = Tool("odd", "", {}, call=lambda arguments: {1})
-    block = Tool("block", "", {}, call=lambda arguments: ToolOutput(1, ["text"]))  # type: ignore[list-item]
-    async with open_tools(odd, block, mode="native") as tools:
-        results = [await tools.call(name, {}) for name in ("odd", "block")]
-    assert [result.text for result in results] == [
-        "Error: Cannot use the result: $: set is not JSON, expected JSON",
-        "Error: Cannot use the result of block: its attachments are no list of content blocks, "
-        "expected JSON objects",
-    ]
-
-
-async def test_foreign_schema_of_endless_references_is_left_to_its_owner() -> None:
-    names = [f"d{n}" for n in range(40)]
-    definitions: dict[str, object] = {
-        name: {"allOf": [{"$ref": f"#/$defs/{after}"}, {"$ref": f"#/$defs/{after}"}]}
-        for name, after in pairwise(names)
-    }
-    definitions["d39"] = {"type": "integer"}
-    schema = {"$defs": definitions, "properties": {"a": {"$ref": "#/$defs/d0"}}}
-    tool = Tool("deep", "", schema, call=len, trusts_schema=False)
-    async with open_tools(tool, mode="native") as tools:
-        assert (await tools.call("deep", {"a": 1})).text == "1"
-
-
-async def test_foreign_schema_with_an_address_that_is_none_is_refused() -> None:
-    tool = Tool("odd", "", {"$schema": "http://["}, call=len, trusts_schema=False)
-    async with open_tools() as tools:
-        with pytest.raises(ToolDefinitionError) as caught:
-            tools.register(tool)
-    assert str(caught.value) == (
-        "Cannot define tool 'odd': input_schema is no JSON Schema (ValueError), "
-        "expected a JSON Schema"
-    )
-
-
 async def test_listener_that_raises_does_not_undo_a_change(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -469,40 +292,6 @@ async def test_listener_that_raises_does_not_undo_a_change(
     assert [record.getMessage() for record in caplog.records] == [
         "a listener of changed tools raised"
     ]
-
-
-async def test_abort_ends_the_wait_for_an_approval() -> None:
-    signal = AbortSignal()
-
-    class Approval(ToolHooks):
-        async def before(self, call: ToolCall) -> None:
-            signal.abort("never mind")
-            await anyio.sleep_forever()
-
-    async with open_tools(add, mode="native", hooks=[Approval()]) as tools:
-        with anyio.fail_after(10):
-            result = await tools.call("add", {"a": 1, "b": 2}, signal=signal)
-    assert result.error_code == "ABORTED"
-
-
-async def test_cancelled_call_ends_the_program_and_its_tools() -> None:
-    """CM-073."""
-    begun, ended = anyio.Event(), anyio.Event()
-
-    async def hang(arguments: Mapping[str, object]) -> object:
-        begun.set()
-        try:
-            await anyio.sleep_forever()
-        finally:
-            ended.set()
-        return None
-
-    async with open_tools(Tool("hang", "", {}, call=hang)) as tools:
-        async with anyio.create_task_group() as group:
-            group.start_soon(run_program, tools, "await tools.hang({})")
-            await begun.wait()
-            group.cancel_scope.cancel()
-        assert ended.is_set()
 
 
 async def test_registry_follows_the_life_of_the_runtime() -> None:
@@ -619,17 +408,6 @@ async def test_view_filters_text_bindings_and_direct_calls() -> None:
         assert (await few.call("run_code", arguments)).text == "false"
         assert (await native.call("add", {"a": 1, "b": 2})).error_code == "UNKNOWN_TOOL"
         assert (await native.call("login", {"user": "me"})).text == "welcome me"
-
-
-async def test_schema_that_is_none_is_refused() -> None:
-    wrong = Tool("wrong", "", {"type": "object", "properties": {"a": {"type": 3}}}, call=len)
-    async with open_tools() as tools:
-        with pytest.raises(ToolDefinitionError) as caught:
-            tools.register(wrong)
-    assert str(caught.value) == (
-        "Cannot define tool 'wrong': input_schema is no JSON Schema "
-        "(3 is not valid under any of the given schemas), expected a JSON Schema"
-    )
 
 
 async def test_listener_hears_of_each_change() -> None:

@@ -30,7 +30,7 @@ def packed(value: object) -> bytes:
 
 def test_protocol_version_and_caps_are_those_of_the_page() -> None:
     assert (frames.PROTOCOL_VERSION, frames.MAX_BODY_BYTES, MAX_UINT) == (
-        1,
+        2,
         268_435_456,
         9_007_199_254_740_991,
     )

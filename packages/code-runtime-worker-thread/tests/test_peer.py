@@ -44,6 +44,7 @@ async def attack(
     return result
 
 
+@pytest.mark.parametrize("way", ["socket", "pipe"])
 @pytest.mark.parametrize(
     ("junk", "reason"),
     [
@@ -179,9 +180,14 @@ async def attack(
         ),
     ],
 )
-async def test_what_is_no_frame_ends_the_run(runtime: CodeRuntime, junk: str, reason: str) -> None:
+async def test_what_is_no_frame_ends_the_run(
+    runtime: CodeRuntime, junk: str, reason: str, way: str
+) -> None:
     """WT-175: with its process; an honest worker never writes such bytes."""
     seen: list[object] = []
+    if way == "pipe":
+        junk = f"throughPipe(); {junk}"
+        reason = reason.replace("out of place", "through the pipe of its logs")
     result = await attack(runtime, f"console.log('before'); {junk};{HOT}", {"echo": seen.append})
     assert (result.logs, failure(result), seen, result.calls) == (
         ["before"],

@@ -242,22 +242,26 @@ class Dispatch:
         try:
             ready = await pipeline.decide(entry.call)
             if isinstance(ready, ToolReply):
-                return ready, "ok" if ready.error is None else "denied"
-            fault = await pipeline.find_fault(entry.tool, ready.arguments)
-            if fault is not None:
-                return ToolReply(error=fault), "error"
+                reply = await pipeline.check_value(entry.tool.name, ready)
+                denied = ready.error is not None
+                return reply, "denied" if denied else _outcome(reply)
+            check = await pipeline.find_check(entry.tool, ready.arguments)
+            if isinstance(check, str):
+                return ToolReply(error=check), "error"
         finally:
             self._starting = None
             self._advance()
         try:
-            reply = await pipeline.execute(entry.tool, ready, self._log, self._span)
+            reply = await pipeline.execute(entry.tool, check, ready, self._log, self._span)
         finally:
             self._running.discard(entry)
             self._advance()
         if pipeline.has_hooks:
             await entry.is_first.wait()
             reply = await pipeline.conclude(ready, reply)
-        return reply, "ok" if reply.error is None else "error"
+        # Otherwise the runtime would refuse the value, and the record would say that it went well.
+        reply = await pipeline.check_value(entry.tool.name, reply)
+        return reply, _outcome(reply)
 
     def _commit(self, entry: _Entry, reply: ToolReply) -> None:
         """Keep a reply, and settle all that are first in line and have one (CM-067)."""
@@ -302,6 +306,10 @@ class Dispatch:
         return ToolCallRecord(
             entry.call.call_id, entry.tool.name, entry.outcome, started_ms, duration_ms
         )
+
+
+def _outcome(reply: ToolReply) -> CallOutcome:
+    return "ok" if reply.error is None else "error"
 
 
 async def _is_cancelled() -> bool:

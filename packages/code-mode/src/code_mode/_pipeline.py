@@ -5,17 +5,24 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
 import anyio
 
+from code_runtime.provider_kit import LosslessJsonError
+
+from ._cancel import signal_within, watch_cancellation
+from ._errors import ToolError
 from ._hooks import CallEvent, Deny, Proceed, ToolCall, ToolHooks, ToolReply
 from ._telemetry import call_span
 from ._tools import Tool, ToolContext, ToolOutput
-from ._validation import ToolValidator
+from ._validation import ToolValidator, check_json
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context as SpanContext
+
+    from code_runtime import AbortSignal
 
     from ._tools import JsonObject
 
@@ -81,7 +88,7 @@ class ToolPipeline:
         """Let the hooks decide on a call; a reply means that the tool is not to be called."""
         for hooks in self._hooks:
             try:
-                decision = await _value_of(hooks.before(call))
+                decision = await _value_of(partial(hooks.before, call))
             except Exception as error:
                 return ToolReply(error=error_text(error))
             if isinstance(decision, Deny):
@@ -103,20 +110,21 @@ class ToolPipeline:
                 )
         return call
 
-    async def find_fault(self, tool: Tool, arguments: object) -> str | None:
-        """Return why a tool cannot be called with these arguments; None when it can."""
+    async def find_check(self, tool: Tool, arguments: object) -> ToolValidator | str:
+        """Return what checks the result of a call; of one that cannot be made, why."""
         validator = self._find_validator(tool)
         if validator is None:
             seen = "the tool is no longer registered"
             return f"Cannot call {tool.name}: {seen}, expected one that is"
         fault = await validator.find_input_fault(arguments)
         if fault is None:
-            return None
+            return validator
         return f"Cannot call {tool.name}: {fault}, expected what its input schema allows"
 
     async def execute(
         self,
         tool: Tool,
+        check: ToolValidator,
         call: ToolCall,
         log: Callable[[str], None],
         parent: SpanContext | None = None,
@@ -125,7 +133,8 @@ class ToolPipeline:
 
         Args:
             tool: The tool.
-            call: The call, as `prepare` gave it.
+            check: What `find_check` gave; it counts even if the tool is taken away meanwhile.
+            call: The call, as `decide` gave it.
             log: Takes live lines of the tool.
             parent: The span that the call belongs to.
         """
@@ -133,12 +142,16 @@ class ToolPipeline:
         timeout_s = None if timeout_ms is None else timeout_ms / 1_000
         with call_span(call, parent) as span:
             reply: ToolReply | None = None
+            seen = f"no result after {timeout_ms or 0:g} ms"
+            late = f"Cannot finish {tool.name}: {seen}, expected one within that time"
             with anyio.move_on_after(timeout_s) as scope:
-                reply = await self._call(tool, call, log)
-            if reply is None or scope.cancelled_caught:
-                seen = f"no result after {timeout_ms:g} ms"
-                text = f"Cannot finish {tool.name}: {seen}, expected one within that time"
-                reply = ToolReply(error=text)
+                if timeout_s is None or not tool.takes_context:
+                    reply = await self._call(tool, check, call, call.signal, log)
+                else:
+                    async with signal_within(scope, call.signal, late) as signal:
+                        reply = await self._call(tool, check, call, signal, log)
+            if reply is None:
+                reply = ToolReply(error=late)
             span.end_with(reply.error)
             return reply
 
@@ -146,18 +159,35 @@ class ToolPipeline:
         """Let the hooks look at a reply."""
         for hooks in reversed(self._hooks):
             try:
-                replaced = await _value_of(hooks.after(call, reply))
+                replaced = await _value_of(partial(hooks.after, call, reply))
             except Exception as error:
                 reply = ToolReply(error=error_text(error))
             else:
                 reply = replaced if isinstance(replaced, ToolReply) else reply
         return reply
 
-    async def _call(self, tool: Tool, call: ToolCall, log: Callable[[str], None]) -> ToolReply:
-        context = ToolContext(call.name, call.call_id, call.signal, log)
+    async def check_value(self, name: str, reply: ToolReply) -> ToolReply:
+        """Return a reply; a failed one in place of one whose value is no JSON."""
+        if reply.error is not None:
+            return reply
+        try:
+            await check_json(reply.value)
+        except LosslessJsonError as error:
+            return ToolReply(error=f"Cannot use the result of {name}: {error}, expected JSON")
+        return reply
+
+    async def _call(
+        self,
+        tool: Tool,
+        check: ToolValidator,
+        call: ToolCall,
+        signal: AbortSignal,
+        log: Callable[[str], None],
+    ) -> ToolReply:
+        context = ToolContext(call.name, call.call_id, signal, log)
         try:
             arguments = (call.arguments, context) if tool.takes_context else (call.arguments,)
-            value = await _value_of(tool.call(*arguments))
+            value = await _value_of(partial(tool.call, *arguments))
         except Exception as error:
             return ToolReply(error=error_text(error))
         output = value if isinstance(value, ToolOutput) else ToolOutput(value)
@@ -169,16 +199,27 @@ class ToolPipeline:
             seen = "its attachments are no list of content blocks"
             text = f"Cannot use the result of {tool.name}: {seen}, expected JSON objects"
             return ToolReply(error=text)
-        validator = self._find_validator(tool)
-        fault = None if validator is None else await validator.find_output_fault(output.value)
+        fault = await check.find_output_fault(output.value)
         if fault is not None:
             text = f"Cannot use the result of {tool.name}: {fault}, expected its output schema"
             return ToolReply(error=text)
         return ToolReply(output.value, attachments=tuple(attachments))
 
 
-async def _value_of(value: object) -> object:
-    return await value if inspect.isawaitable(value) else value
+async def _value_of(function: Callable[[], object]) -> object:
+    """Call a function and await what it gives.
+
+    Raises:
+        ToolError: It has raised a cancellation that nobody asked for, which is a failure like any.
+    """
+    is_cancelled = watch_cancellation()
+    try:
+        value = function()
+        return await value if inspect.isawaitable(value) else value
+    except anyio.get_cancelled_exc_class() as error:
+        if is_cancelled():
+            raise
+        raise ToolError(error_text(error)) from error
 
 
 def error_text(error: BaseException) -> str:

@@ -49,7 +49,8 @@ class ToolResult:
             ...}`, where `result` is absent when the program returned nothing (CM-022).
         attachments: Content blocks in the form of MCP, such as images.
         error_code: Why it failed; None when it did not.
-        calls: Of `run_code`: the calls of the program in the order of their submission.
+        calls: Of `run_code`: the calls of the program in the order of their submission, also when
+            it has failed or was aborted.
     """
 
     text: str

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+import anyio.to_thread
+
 from code_runtime import (
     CodeBindingErrorClass,
     CodeBindingNamespace,
@@ -16,6 +18,7 @@ from ._dispatch import Dispatch
 from ._hooks import ToolReply
 from ._program import normalize_program
 from ._render import render_failure, render_success
+from ._validation import is_small
 
 if TYPE_CHECKING:
     from code_runtime import CodeRunResult, CodeRuntime
@@ -94,10 +97,10 @@ async def run_code(
         return ToolReply(error=str(error)), dispatch.records
     finally:
         dispatch.close()
-    return _reply(result, dispatch), dispatch.records
+    return await _reply(result, dispatch), dispatch.records
 
 
-def _reply(result: CodeRunResult, dispatch: Dispatch) -> ToolReply:
+async def _reply(result: CodeRunResult, dispatch: Dispatch) -> ToolReply:
     attachments = dispatch.attachments
     if result.error is not None:
         previews = dispatch.previews(result.calls)
@@ -106,5 +109,10 @@ def _reply(result: CodeRunResult, dispatch: Dispatch) -> ToolReply:
     value: dict[str, object] = {"logs": result.logs}
     if result.has_value:
         value["result"] = result.value
-    text = render_success(result.logs, result.has_value, result.value)
+    if is_small(result.value):
+        text = render_success(result.logs, result.has_value, result.value)
+    else:
+        text = await anyio.to_thread.run_sync(
+            render_success, result.logs, result.has_value, result.value
+        )
     return ToolReply(value, attachments=attachments, text=text)

@@ -12,6 +12,7 @@ from ._tools import DESCRIBE_TOOL, SEARCH_TOOLS, JsonObject, Tool
 
 DEFAULT_LIMIT: Final = 10
 MAX_LIMIT: Final = 100
+MAX_QUERY_CHARS: Final = 1_000
 _WORDS: Final = re.compile(r"[^\W_]+")
 _HUMPS: Final = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _NAME_WEIGHT: Final = 3
@@ -47,7 +48,11 @@ def make_search_tool(find_tools: Callable[[], Sequence[Tool]]) -> Tool:
         {
             "type": "object",
             "properties": {
-                "query": {"type": "string", "description": "Words, such as 'create issue'"},
+                "query": {
+                    "type": "string",
+                    "description": "Words, such as 'create issue'",
+                    "maxLength": MAX_QUERY_CHARS,
+                },
                 "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": 10},
             },
             "required": ["query"],

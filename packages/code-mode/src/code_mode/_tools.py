@@ -33,7 +33,8 @@ class ToolContext:
     Args:
         tool_name: The name under which it was called.
         call_id: Names the call; of a call from a program `<outer id>:code:<number>` (CM-062).
-        signal: Fires when the call is no longer wanted (CM-058).
+        signal: Fires when the call is no longer wanted: the run is over (CM-058), the model's call
+            was aborted, or the call has taken longer than it may.
         log: Adds a live line to the outer call, for instance progress; never part of the result.
     """
 
@@ -70,15 +71,17 @@ class Tool:
         input_schema: The JSON Schema of its arguments, an object.
         output_schema: The JSON Schema of its result; None when nothing is promised.
         call: The function, plain or async. It gets the arguments, a dict that is its own, and gives
-            a JSON value or a `ToolOutput`; whatever it raises is the failure of the call.
+            a JSON value or a `ToolOutput`; whatever it raises is the failure of the call. A plain
+            function runs on the event loop, which stands still until it returns.
         parallel: Whether calls may overlap others of their kind; a function decides by the
             arguments, and only `True` allows it (CM-063).
         from_programs: Whether programs may call it.
         takes_context: Whether `call` wants a `ToolContext` as its second argument.
         timeout_ms: How long a call may take; None leaves the registry's limit.
-        trusts_schema: Whether the schemas come from the host's own code. Of foreign ones `pattern`,
-            `patternProperties` and `uniqueItems` are left to the owner of the tool: they can keep a
-            host busy for as long as they like.
+        trusts_schema: Whether the schemas come from the host's own code, with patterns that
+            Python's `re` understands. Of foreign ones `pattern`, `patternProperties`, `uniqueItems`
+            and the `unevaluated…` keywords are left to the owner of the tool: they can keep a host
+            busy for as long as they like, and the patterns are those of JavaScript.
 
     Raises:
         ToolDefinitionError: A field has the wrong type, or the name cannot be used.

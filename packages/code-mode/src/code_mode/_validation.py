@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final, cast, final
 
 import anyio.to_thread
 
+from code_runtime.provider_kit import measure
+
 from ._errors import ToolDefinitionError
 
 if TYPE_CHECKING:
@@ -21,16 +23,27 @@ if TYPE_CHECKING:
     from ._tools import JsonObject, Tool
 
     FindErrors = Callable[[object], Iterable[ValidationError]]
+    Check = Callable[
+        [object, object, object, Mapping[str, object]], Iterable[ValidationError] | None
+    ]
 
 # Values with more parts than this are checked in a thread: a check takes some microseconds a part.
 INLINE_PARTS: Final = 500
+INLINE_BYTES: Final = 100_000
 MAX_TEXT_CHARS: Final = 500
 MAX_ERRORS: Final = 50
 # References that are followed in one check by a foreign schema: a few seconds at the most.
 MAX_REFERENCES: Final = 20_000
 _references_left: Final = ContextVar("code_mode_references_left", default=0)
 # What a hostile schema can make slow without bound; the owner of the tool checks them anyway.
-_UNSAFE: Final = ("pattern", "patternProperties", "uniqueItems")
+_UNSAFE: Final = (
+    "pattern",
+    "patternProperties",
+    "uniqueItems",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+)
+_REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 class _TooMuchError(Exception):
@@ -67,7 +80,7 @@ class ToolValidator:
 
 def _validator(owner: str, field: str, schema: JsonObject, is_trusted: bool) -> FindErrors:
     # Importing jsonschema takes longer than everything else here, and a host may have no tool.
-    import jsonschema.exceptions
+    import jsonschema
     import jsonschema.validators
     from referencing import Registry
 
@@ -75,8 +88,12 @@ def _validator(owner: str, field: str, schema: JsonObject, is_trusted: bool) -> 
     try:
         kind = jsonschema.validators.validator_for(plain, jsonschema.Draft202012Validator)
         # The check of a large schema takes seconds; what a foreign one means is found out later.
-        if is_trusted or is_small(plain):
+        if is_trusted:
             kind.check_schema(plain)
+        elif is_small(plain):
+            # Without formats: a pattern of JavaScript, such as `\p{L}`, may be none of Python.
+            check = cast("Callable[..., None]", kind.check_schema)
+            check(plain, format_checker=jsonschema.FormatChecker(formats=()))
     except Exception as error:  # a schema may hold anything, such as a URI that is none
         reason = getattr(error, "message", None) or type(error).__name__
         seen = f"no JSON Schema ({_shorten(str(reason))})"
@@ -93,10 +110,20 @@ def _validator(owner: str, field: str, schema: JsonObject, is_trusted: bool) -> 
 def _without_unsafe(kind: type[Validator]) -> type[Validator]:
     import jsonschema.validators
 
-    follow = cast("Callable[..., Iterable[ValidationError] | None]", kind.VALIDATORS.get("$ref"))
+    checks = cast("Mapping[str, Check]", kind.VALIDATORS)
+    changed: dict[str, Check] = dict.fromkeys(_UNSAFE, _accept)
+    for keyword in _REFERENCES:
+        if keyword in checks:
+            changed[keyword] = _counted(checks[keyword])
+    if "additionalProperties" in checks:
+        changed["additionalProperties"] = _without_patterns(checks["additionalProperties"])
+    extend = cast("Callable[..., type[Validator]]", jsonschema.validators.extend)
+    return extend(kind, changed)
 
-    def counted(
-        validator: object, value: object, instance: object, schema: object
+
+def _counted(follow: Check) -> Check:
+    def check(
+        validator: object, value: object, instance: object, schema: Mapping[str, object]
     ) -> Iterator[ValidationError]:
         left = _references_left.get()
         if left <= 0:
@@ -104,8 +131,20 @@ def _without_unsafe(kind: type[Validator]) -> type[Validator]:
         _references_left.set(left - 1)
         yield from follow(validator, value, instance, schema) or ()
 
-    extend = cast("Callable[..., type[Validator]]", jsonschema.validators.extend)
-    return extend(kind, dict.fromkeys(_UNSAFE, _accept) | {"$ref": counted})
+    return check
+
+
+def _without_patterns(find: Check) -> Check:
+    """Make a check that does nothing where patterns say which properties are additional."""
+
+    def check(
+        validator: object, value: object, instance: object, schema: Mapping[str, object]
+    ) -> Iterable[ValidationError] | None:
+        if schema.get("patternProperties"):
+            return None
+        return find(validator, value, instance, schema)
+
+    return check
 
 
 def _find_bounded(find_errors: FindErrors, value: object) -> Iterator[ValidationError]:
@@ -122,7 +161,9 @@ def _find_bounded(find_errors: FindErrors, value: object) -> Iterator[Validation
         _references_left.reset(token)
 
 
-def _accept(validator: object, value: object, instance: object, schema: object) -> None:
+def _accept(
+    validator: object, value: object, instance: object, schema: Mapping[str, object]
+) -> None:
     """Check nothing."""
 
 
@@ -130,6 +171,19 @@ async def _find_fault(find_errors: FindErrors, value: object) -> str | None:
     if is_small(value):
         return _fault(find_errors, value)
     return await anyio.to_thread.run_sync(_fault, find_errors, value)
+
+
+async def check_json(value: object) -> None:
+    """Check that a value can go to a program.
+
+    Raises:
+        LosslessJsonError: It cannot.
+    """
+    if value is None or type(value) is str or type(value) is bool:
+        return
+    if is_small(value) and measure(value, INLINE_BYTES) is not None:
+        return
+    await anyio.to_thread.run_sync(measure, value)
 
 
 def is_small(value: object) -> bool:
@@ -159,7 +213,15 @@ def _fault(find_errors: FindErrors, value: object) -> str | None:
         return f"the schema refers to {_shorten(missing.ref)}, which is not part of it"
     except Exception as fault:  # of a schema that nobody has checked
         return f"the schema cannot be used ({_shorten(type(fault).__name__)})"
-    return None if error is None else f"{_shorten(error.json_path)}: {_shorten(error.message)}"
+    return None if error is None else f"{_shorten(error.json_path)}: {_message(error)}"
+
+
+def _message(error: ValidationError) -> str:
+    text: object = error.instance
+    if error.validator == "maxLength" and isinstance(text, str):
+        # The library puts the whole text first.
+        return f"{len(text):,} characters are more than {error.validator_value:,}"
+    return _shorten(error.message)
 
 
 def _shorten(text: str) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final, final
 
+import anyio.to_thread
+
 from code_runtime import AbortSignal
 from code_runtime.provider_kit import LosslessJsonError
 
@@ -19,6 +21,7 @@ from ._sdk import render_sdk
 from ._search import make_describe_tool, make_search_tool
 from ._telemetry import call_span
 from ._tools import RUN_CODE, Tool
+from ._validation import is_small
 
 if TYPE_CHECKING:
     from ._registry import ToolRegistry
@@ -125,16 +128,20 @@ class ToolView:
         try:
             call = ToolCall(name, _as_object(arguments), call_id, None, inner)
             result = _failure(ABORTED, "ABORTED")
+            dispatch: list[Dispatch] = []
             # Not `inner`, which also fires when a program is over and its result is still to come.
             with nullcontext() if signal is None else cancelled_by(signal):
-                result = await self._call(tool, arguments, call, on_log)
+                result = await self._call(tool, arguments, call, on_log, dispatch)
         finally:
             if remove is not None:
                 remove()
             # Whatever outlives the call learns that it is over (CM-058).
             inner.abort("the call is over")
         is_aborted = signal is not None and signal.aborted
-        return _failure(ABORTED, "ABORTED") if is_aborted else result
+        if not is_aborted:
+            return result
+        records = dispatch[0].records if dispatch else ()
+        return _failure(ABORTED, "ABORTED", (), records)
 
     async def _call(
         self,
@@ -142,6 +149,7 @@ class ToolView:
         arguments: object,
         call: ToolCall,
         on_log: Callable[[str], object] | None,
+        made: list[Dispatch],
     ) -> ToolResult:
         pipeline = self._registry.pipeline
         if not isinstance(arguments, Mapping):
@@ -150,10 +158,10 @@ class ToolView:
             return _failure(f"Cannot call {tool.name}: {fault}", "INVALID_ARGUMENTS")
         ready = await pipeline.decide(call)
         if isinstance(ready, ToolReply):
-            return self._result(ready, "DENIED")
-        fault = await pipeline.find_fault(tool, ready.arguments)
-        if fault is not None:
-            return _failure(fault, "INVALID_ARGUMENTS")
+            return await self._result(ready, "DENIED")
+        check = await pipeline.find_check(tool, ready.arguments)
+        if isinstance(check, str):
+            return _failure(check, "INVALID_ARGUMENTS")
         if call.signal.aborted:  # by a hook, behind which nothing has awaited yet
             return _failure(NOT_STARTED, "ABORTED")
         log = _Lines(on_log)
@@ -161,14 +169,15 @@ class ToolView:
         code: ErrorCode = "TOOL_FAILED"
         if tool is self._run_code:
             code = "CODE_RUN_FAILED"
-            reply, records = await self._run_program(ready, log)
+            reply, records = await self._run_program(ready, log, made)
         else:
-            reply = await pipeline.execute(tool, ready, log)
+            reply = await pipeline.execute(tool, check, ready, log)
+        reply = await pipeline.conclude(ready, reply)
         log.raise_fault()
-        return self._result(await pipeline.conclude(ready, reply), code, records)
+        return await self._result(reply, code, records)
 
     async def _run_program(
-        self, call: ToolCall, log: Callable[[str], None]
+        self, call: ToolCall, log: Callable[[str], None], made: list[Dispatch]
     ) -> tuple[ToolReply, tuple[ToolCallRecord, ...]]:
         settings = self._registry.settings
         with call_span(call) as span:
@@ -180,6 +189,7 @@ class ToolView:
                 max_calls=settings.max_calls,
                 log=log,
             )
+            made.append(dispatch)  # what is cancelled has no result that could tell of its calls
             reply, records = await run_code(self._registry.runtime, call, dispatch, log)
             span.end_with(reply.error)
         return reply, records
@@ -215,7 +225,7 @@ class ToolView:
         )
         return _failure(error, "UNKNOWN_TOOL")
 
-    def _result(
+    async def _result(
         self, reply: ToolReply, code: ErrorCode, records: tuple[ToolCallRecord, ...] = ()
     ) -> ToolResult:
         limit = self._registry.settings.max_result_chars
@@ -223,7 +233,7 @@ class ToolView:
             text = shorten_middle(reply.error, limit)
             return _failure(text, code, tuple(reply.attachments), records)
         try:
-            text = render_value(reply.value) if reply.text is None else str(reply.text)
+            text = await _text_of(reply)
         except LosslessJsonError as error:
             return _failure(f"Cannot use the result: {error}, expected JSON", code, (), records)
         return ToolResult(
@@ -263,6 +273,14 @@ class _Lines:
         """Raise what the host's function has raised."""
         if self._fault is not None:
             raise self._fault
+
+
+async def _text_of(reply: ToolReply) -> str:
+    if reply.text is not None:
+        return str(reply.text)
+    if is_small(reply.value):
+        return render_value(reply.value)
+    return await anyio.to_thread.run_sync(render_value, reply.value)
 
 
 def _as_object(arguments: object) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """An MCP server over stdio that does what no decent one does; standard library only.
 
-Options, as arguments: `--list=bad|one|large|many|endless|none`, `--stay` (it ignores the end of its
+Options, as arguments: `--list=bad|fields|one|large|many|endless|none`, `--stay` (it ignores the end of its
 input and SIGTERM), `--child` (it starts a process that outlives it), `--mute` (it answers nothing),
 `--exit=N` (it writes to standard error and exits at once), `--chatty` (it writes for people on its
 standard output), `--count=FILE` (it adds a line to a file for each start).
@@ -18,6 +18,13 @@ from typing import Any
 
 OBJECT: dict[str, Any] = {"type": "object"}
 SLOW_PATTERN = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
+# Patterns of JavaScript that are none of Python.
+LETTERS = {
+    "type": "object",
+    "properties": {"a": {"type": "string", "pattern": "^\\p{L}+$"}},
+    "patternProperties": {"^\\p{L}$": {}},
+    "additionalProperties": False,
+}
 OPTIONS = dict(
     [*argument.lstrip("-").split("=", 1), ""][:2]
     for argument in sys.argv[1:]
@@ -59,6 +66,15 @@ def listing() -> list[Any]:
             "no object",
             {"name": 7, "inputSchema": OBJECT},
             tool("run_code"),
+        ]
+    if kind == "fields":
+        return [
+            tool("good", title="Good", annotations={"readOnlyHint": True}, icons=[], unknown=5),
+            tool("title", title=5),
+            tool("hint", annotations={"readOnlyHint": "perhaps"}),
+            tool("icon", icons=[{"src": 3}]),
+            tool("icons", icons=[3] * 2_000),
+            tool("letters", inputSchema=LETTERS, outputSchema=LETTERS),
         ]
     if kind == "one":
         return [tool("single")]
@@ -166,6 +182,7 @@ HANDLERS: dict[str, Any] = {
     "nothing": answer({"content": []}),
 }
 MORE: dict[str, Any] = {
+    "letters": lambda request, arguments: {**text("x"), "structuredContent": arguments},
     "reads": answer(text("read")),
     "liar": answer({**text("x"), "structuredContent": {"n": "seven"}}),
     "slow_pattern": lambda request, arguments: {**text("x"), "structuredContent": arguments},

@@ -322,7 +322,13 @@ class ProgramProcess:
 
     async def _read_channel(self) -> None:
         try:
-            await self.channel.read(self._on_line, self._pause, self._flush, self._flood)
+            await self.channel.read(
+                self._on_line,
+                self._pause,
+                self._flush,
+                stays_awake=True,
+                is_flooded=self._flood,
+            )
         except LineTooLongError as error:
             self.retire(str(error))
             if self._session is not None:

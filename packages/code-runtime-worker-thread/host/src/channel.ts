@@ -3,11 +3,14 @@
  *
  * What a program printed before a hot loop, an exit or a kill must have left the process, so every frame
  * is written at once, with `fs.writevSync` on the socket's descriptor (`fs.writeSync` looks for errors on an
- * object with a prototype, where a program can put some). While the socket is full the
+ * object with a prototype, where a program can put some). LOG frames go to a pipe, which takes a line in
+ * half the time that a socket needs; Python reads what is in it before it looks at a later frame of the
+ * socket. While the socket, or the pipe, is full the
  * thread sleeps, and takes in what Python sends: both sides may be writing to each other, and a side that
  * does not read would stop the other for good. Messages taken in that way are handed on later.
  */
 
+import fs from "node:fs";
 import net from "node:net";
 import {
   type FieldsOf,
@@ -34,6 +37,7 @@ import {
   microtask,
   needStack,
   now,
+  openSync,
   readSync,
   utf8Slice,
   utf8Write,
@@ -46,6 +50,8 @@ const INBOUND_BYTES = 65_536;
 const SHORT_CHARS = 10_000;
 /** Prefix, array head, kind, and the longest head of a bytes field. */
 const LOG_HEAD_BYTES = PREFIX_BYTES + 2 + 5;
+/** Open for writing, and say so when the pipe is full. */
+const LOG_FLAGS = fs.constants.O_WRONLY | fs.constants.O_NONBLOCK;
 const WAIT_MS = 0.2;
 const LONG_WAIT_MS = 2;
 const SHORT_WAITS = 50;
@@ -69,7 +75,13 @@ interface Waiting {
   next: Waiting | undefined;
 }
 
-/** One connected socket. */
+/** Where frames go out: a descriptor, and the rest of a frame that it has not taken. */
+interface Outlet {
+  fd: number;
+  unfinished: Uint8Array | undefined;
+}
+
+/** One connected socket, and the pipe beside it. */
 export class Channel {
   readonly #receiver: Receiver;
   readonly #reader: FrameReader;
@@ -77,9 +89,9 @@ export class Channel {
   readonly #inbound = allocUnsafeSlow(INBOUND_BYTES);
   readonly #sleeper = new Int32Array(new SharedArrayBuffer(4));
   readonly #waited: Int32Array | undefined;
-  #fd = -1;
+  readonly #socket: Outlet = { fd: -1, unfinished: undefined };
+  #logs: Outlet = this.#socket;
   #open = false;
-  #unfinished: Uint8Array | undefined;
   #first: Waiting | undefined;
   #last: Waiting | undefined;
   #scheduled = false;
@@ -98,9 +110,13 @@ export class Channel {
    * Connect.
    *
    * @param path - A Unix socket path; an abstract name begins with NUL.
+   * @param logPath - A named pipe that is being read, for LOG frames; empty when there is none.
    * @param connected - Called once frames can be sent.
    */
-  connect(path: string, connected: () => void): void {
+  connect(path: string, logPath: string, connected: () => void): void {
+    if (logPath !== "") {
+      this.#logs = { fd: openSync(logPath, LOG_FLAGS), unfinished: undefined };
+    }
     const lost = (): void => this.#lose();
     const callback = (count: number, buffer: Uint8Array): boolean => {
       this.#push(buffer, count);
@@ -113,7 +129,7 @@ export class Channel {
       onread: { buffer: allocUnsafeSlow(INBOUND_BYTES), callback },
     });
     socket.on("connect", () => {
-      this.#fd = (socket as unknown as { _handle: { fd: number } })._handle.fd;
+      this.#socket.fd = (socket as unknown as { _handle: { fd: number } })._handle.fd;
       this.#open = true;
       connected();
     });
@@ -146,7 +162,8 @@ export class Channel {
     const size = frameSize(kind, fields);
     const target = size <= SCRATCH_BYTES ? this.#scratch : allocUnsafeSlow(size);
     writeFrame(target, 0, kind, fields);
-    this.#write(target, 0, size);
+    this.#finish(this.#logs);
+    this.#write(this.#socket, target, 0, size);
   }
 
   /**
@@ -165,39 +182,36 @@ export class Channel {
     const target = short ? this.#scratch : allocUnsafeSlow(LOG_HEAD_BYTES + room);
     const cost = utf8Write(target, json, LOG_HEAD_BYTES, room);
     if (!admit(cost)) return false;
-    this.#write(target, putLogHead(target, cost), LOG_HEAD_BYTES + cost);
+    this.#write(this.#logs, target, putLogHead(target, cost), LOG_HEAD_BYTES + cost);
     return true;
   }
 
+  /** Writes the rest of a frame that was begun. */
+  #finish(outlet: Outlet): void {
+    const { unfinished } = outlet;
+    if (unfinished === undefined) return;
+    outlet.unfinished = undefined;
+    this.#write(outlet, unfinished, 0, byteLengthOf(unfinished));
+  }
+
   /** Writes all bytes; a frame that was begun is finished before anything else. */
-  #write(bytes: Uint8Array, from: number, to: number): void {
-    const unfinished = this.#unfinished;
-    if (unfinished !== undefined) {
-      this.#unfinished = undefined;
-      this.#write(unfinished, 0, byteLengthOf(unfinished));
-    }
+  #write(outlet: Outlet, bytes: Uint8Array, from: number, to: number): void {
+    this.#finish(outlet);
     let at = from;
     let waits = 0;
     while (at < to && this.#open) {
       try {
-        at += writevSync(this.#fd, [viewOf(bytes, at, to)]);
+        at += writevSync(outlet.fd, [viewOf(bytes, at, to)]);
       } catch (error) {
         if (codeOf(error) === "EAGAIN") this.#waitForRoom(waits++);
         else if (codeOf(error) !== undefined) this.#lose();
         else if (at === from) throw error;
         else {
-          this.#keep(bytes, at, to);
+          outlet.unfinished = restOf(bytes, at, to);
           return;
         }
       }
     }
-  }
-
-  /** Keeps the rest of a frame whose writing was cut by a full stack. */
-  #keep(bytes: Uint8Array, from: number, to: number): void {
-    const rest = allocUnsafeSlow(to - from);
-    copyBytes(rest, viewOf(bytes, from, to), 0);
-    this.#unfinished = rest;
   }
 
   #waitForRoom(waits: number): void {
@@ -214,7 +228,7 @@ export class Channel {
     for (;;) {
       let count = 0;
       try {
-        count = readSync(this.#fd, this.#inbound, 0, INBOUND_BYTES, null);
+        count = readSync(this.#socket.fd, this.#inbound, 0, INBOUND_BYTES, null);
       } catch (error) {
         if (codeOf(error) !== "EAGAIN") this.#lose();
         return;
@@ -277,6 +291,13 @@ export class Channel {
 
 const viewOf = (bytes: Uint8Array, from: number, to: number): Uint8Array =>
   new Bytes(bufferOf(bytes), byteOffsetOf(bytes) + from, to - from);
+
+/** Copies the rest of a frame whose writing was cut by a full stack. */
+function restOf(bytes: Uint8Array, from: number, to: number): Uint8Array {
+  const rest = allocUnsafeSlow(to - from);
+  copyBytes(rest, viewOf(bytes, from, to), 0);
+  return rest;
+}
 
 /** Puts the head of a LOG frame right before its text; tells where it starts. */
 function putLogHead(target: Uint8Array, textBytes: number): number {

@@ -14,7 +14,7 @@
  */
 
 /** Protocol version that READY and HELLO announce. */
-export const PROTOCOL_VERSION = 1;
+export const PROTOCOL_VERSION = 2;
 
 /** Largest frame body in bytes; a larger declared length ends the connection. */
 export const MAX_BODY_BYTES = 268_435_456;
@@ -35,6 +35,7 @@ export const FRAMES = {
     kind: 1,
     fields: [
       ["socketPath", "bytes"],
+      ["logPath", "bytes"],
       ["nonce", "bytes"],
       ["heapBytes", "uint"],
     ],

@@ -14,6 +14,8 @@ import { prepare } from "./strip.ts";
 export interface WorkerBoot {
   /** Where to connect: a path, or an abstract name that begins with NUL. */
   readonly socketPath: string;
+  /** A named pipe for LOG frames; empty when they go to the socket. */
+  readonly logPath: string;
   /** 16 bytes to present in HELLO. */
   readonly nonce: Uint8Array;
   /** One shared cell where the worker counts the microseconds that it waited for room to write. */
@@ -119,6 +121,7 @@ export class Supervisor {
     setFlagsFromString("--random-seed=0");
     const workerData: WorkerBoot = {
       socketPath: utf8.decode(message.socketPath),
+      logPath: utf8.decode(message.logPath),
       // A copy: cloning a view clones the whole chunk below it.
       nonce: Uint8Array.from(message.nonce),
       waited: new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT)),

@@ -23,6 +23,7 @@ import { redirect } from "./streams.ts";
 /** What the main thread hands over. */
 interface WorkerData {
   readonly socketPath: string;
+  readonly logPath: string;
   readonly nonce: Uint8Array;
   readonly waited?: Int32Array;
 }
@@ -40,7 +41,7 @@ interface RunRequest {
 
 const LINE_END = /\r\n|[\n\r\u2028\u2029]/;
 
-const { socketPath, nonce, waited } = threads.workerData as WorkerData;
+const { socketPath, logPath, nonce, waited } = threads.workerData as WorkerData;
 
 /** Takes away what tells of the host: the start data, the port, the arguments. */
 function hideTraces(): void {
@@ -96,4 +97,4 @@ function warmUp(): void {
 installStacks();
 hideTraces();
 warmUp();
-channel.connect(socketPath, () => channel.send(KIND.HELLO, [PROTOCOL_VERSION, nonce]));
+channel.connect(socketPath, logPath, () => channel.send(KIND.HELLO, [PROTOCOL_VERSION, nonce]));

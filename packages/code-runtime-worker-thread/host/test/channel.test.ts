@@ -1,4 +1,8 @@
+import { execFileSync } from "node:child_process";
+import fs from "node:fs";
 import net, { type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { Channel } from "../src/channel.ts";
 import { encodeFrame, FrameReader, KIND, type Message } from "../src/frames.ts";
@@ -7,7 +11,10 @@ import { runProgram, textOf } from "./peer.ts";
 let opened = 0;
 
 /** Connects a channel in this process to a server that keeps what it reads. */
-async function connect(read: boolean): Promise<{
+async function connect(
+  read: boolean,
+  logPath = "",
+): Promise<{
   channel: Channel;
   received: Message[];
   replies: [number, boolean, string][];
@@ -30,7 +37,7 @@ async function connect(read: boolean): Promise<{
       isLost = true;
     },
   });
-  await new Promise<void>((resolve) => channel.connect(path, resolve));
+  await new Promise<void>((resolve) => channel.connect(path, logPath, resolve));
   const socket = await accepted;
   socket.on("error", () => {});
   if (read) socket.on("data", (chunk) => reader.push(Buffer.from(chunk)));
@@ -63,6 +70,26 @@ test("Channel.sendLog() writes the bytes that encodeFrame() gives", async () => 
   expect(Buffer.concat(chunks).equals(Buffer.concat(frames))).toBe(true);
   expect(costs).toEqual(texts.map((text) => Buffer.byteLength(JSON.stringify(text))));
   close();
+});
+
+test("Channel sends LOG frames through the pipe, and all else to the socket", async () => {
+  const folder = fs.mkdtempSync(join(tmpdir(), "channel-test-"));
+  const path = join(folder, "logs");
+  execFileSync("mkfifo", [path]);
+  const reader = fs.openSync(path, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
+  const { channel, received, close } = await connect(true, path);
+  channel.sendLog("one", () => true);
+  channel.send(KIND.LIMIT, []);
+  channel.sendLog("two", () => true);
+  await turn();
+  const seen = Buffer.alloc(1_000);
+  const size = fs.readSync(reader, seen);
+  const frames = ["one", "two"].map((text) => encodeFrame(KIND.LOG, Buffer.from(`"${text}"`)));
+  expect(seen.subarray(0, size).equals(Buffer.concat(frames))).toBe(true);
+  expect(received).toEqual([{ kind: KIND.LIMIT }]);
+  close();
+  fs.closeSync(reader);
+  fs.rmSync(folder, { recursive: true });
 });
 
 test("Channel.sendLog() keeps back what is not admitted (WT-079)", async () => {

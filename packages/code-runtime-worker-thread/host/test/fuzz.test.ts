@@ -138,7 +138,7 @@ test(
 
 const bytes = (text: string): Uint8Array => Buffer.from(text);
 const frames = [
-  encodeFrame(KIND.SPAWN, bytes("/x"), new Uint8Array(16), 2 ** 40),
+  encodeFrame(KIND.SPAWN, bytes("/x"), bytes(""), new Uint8Array(16), 2 ** 40),
   encodeFrame(KIND.PREPARE, 1, bytes("/"), bytes('"return 1"')),
   encodeFrame(KIND.RUN, bytes("{}")),
   encodeFrame(KIND.REPLY, 300, true, bytes("[1]")),

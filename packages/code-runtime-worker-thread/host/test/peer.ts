@@ -161,7 +161,7 @@ export async function runProgram(code: string, options: Options = {}): Promise<O
   const peer = new Peer(code, directory, options, end);
   const server = net.createServer((socket) => peer.attach(socket));
   await new Promise<void>((resolve) => server.listen(socketPath, resolve));
-  const workerData = { socketPath, nonce: new Uint8Array(16) };
+  const workerData = { socketPath, logPath: "", nonce: new Uint8Array(16) };
   const worker = new Worker(entry, { workerData, env: {}, execArgv: ["--no-warnings"] });
   worker.on("error", (error) => end({ kind: "error", message: String(error) }));
   worker.on("exit", async (exitCode) => {

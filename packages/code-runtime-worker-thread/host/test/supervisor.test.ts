@@ -27,7 +27,7 @@ async function start(): Promise<HostProcess> {
   const host = new HostProcess(folder.path);
   hosts.push(host);
   const { version, node } = await host.next(KIND.READY);
-  expect([version, Buffer.from(node).toString()]).toEqual([1, process.versions.node]);
+  expect([version, Buffer.from(node).toString()]).toEqual([2, process.versions.node]);
   return host;
 }
 

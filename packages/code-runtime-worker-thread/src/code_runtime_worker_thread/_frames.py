@@ -21,7 +21,7 @@ import msgpack
 
 from ._log_frames import cost_bytes, read_plain_logs
 
-PROTOCOL_VERSION: Final = 1
+PROTOCOL_VERSION: Final = 2
 MAX_BODY_BYTES: Final = 268_435_456
 MAX_UINT: Final = 2**53 - 1
 
@@ -62,7 +62,7 @@ def _kind(name: str, **fields: type) -> FrameKind:
 
 
 FRAMES: Final[dict[int, FrameKind]] = {
-    SPAWN: _kind("SPAWN", socket_path=bytes, nonce=bytes, heap_bytes=int),
+    SPAWN: _kind("SPAWN", socket_path=bytes, log_path=bytes, nonce=bytes, heap_bytes=int),
     PREPARE: _kind("PREPARE", run=int, directory=bytes, program=bytes),
     TERMINATE: _kind("TERMINATE", run=int),
     READY: _kind("READY", version=int, node=bytes),

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -35,6 +34,7 @@ from . import _frames as frames
 from ._config import WorkerThreadConfig
 from ._fatal import FatalTextFilter
 from ._frames import FrameReader, Message, ProtocolError, encode_frame
+from ._log_pipe import LogPipe
 from ._node import NodeBinary
 from ._worker import FrameChannel, Worker, listen
 
@@ -47,10 +47,6 @@ BOOT_TIMEOUT_S: Final = 60
 WORKER_TIMEOUT_S: Final = 10
 # How often a process that is waited for is told to go on.
 WAKE_S: Final = 1.0
-# A reader is ahead of its program when few lines come at a time, again and again.
-FIRST_BATCHES: Final = 8
-FULL_BATCH_LINES: Final = 150
-LULL_S: Final = 0.0002
 # After a clean end the worker only has to be torn down; one that is stuck in native code is killed.
 FINISH_TIMEOUT_S: Final = 0.5
 # What is known of an end arrives on three ways (control socket, worker's socket, guard); a verdict
@@ -106,8 +102,6 @@ class NodeHost:
         self.fatal_text: str | None = None
         self.run_count = 0
         self._handled_count = 0
-        # Messages of many log lines that came in this run.
-        self._batch_count = 0
 
     @property
     def retired(self) -> str | None:
@@ -215,6 +209,7 @@ class NodeHost:
                 await self._send_control(
                     frames.SPAWN,
                     address,
+                    worker.open_logs(self._directories.path, self._on_log, self._fail),
                     worker.nonce,
                     int(self.config.max_old_generation_size_mb * 1_048_576),
                 )
@@ -249,7 +244,6 @@ class NodeHost:
         """
         self._session = session
         self.run_count += 1
-        self._batch_count = 0
         await self._send_control(
             frames.PREPARE, self.run_count, os.fsencode(self.directory), program
         )
@@ -397,10 +391,24 @@ class NodeHost:
         self._fail(reason)
 
     async def _read_worker(self, worker: Worker) -> None:
-        try:
-            await worker.channel.read(self._on_worker, self._pause, self._flush)
-        except ProtocolError as error:
-            self._fail(str(error))
+        async with anyio.create_task_group() as task_group:
+            catch_up = None
+            if worker.logs is not None:
+                task_group.start_soon(_read_logs, worker, worker.logs)
+                catch_up = worker.logs.catch_up
+            try:
+                await worker.channel.read(
+                    self._on_worker,
+                    self._pause,
+                    self._flush,
+                    stays_awake=True,
+                    catch_up=catch_up,
+                )
+            except ProtocolError as error:
+                self._fail(str(error))
+            while catch_up is not None and not catch_up():
+                await anyio.lowlevel.checkpoint()
+            task_group.cancel_scope.cancel()
         worker.closed.set()
         if self._session is None:
             self.retire("the spare worker closed its socket")
@@ -458,8 +466,6 @@ class NodeHost:
 
     def _on_worker(self, message: Message) -> None:
         self._handled_count += 1
-        if message[0] == frames.LOGS:
-            self._let_print(len(message[1][0]))
         if not self._worker.ready.is_set():
             if not self._worker.greet(message):
                 self._fail("the worker did not begin with its handshake")
@@ -468,15 +474,12 @@ class NodeHost:
         else:
             self._session.on_worker_frame(*message)
 
-    def _let_print(self, line_count: int) -> None:
-        """Give a program that prints line after line the time for some more.
-
-        A reader that is ahead of it is woken for every few lines, and to wake it costs either side
-        more than to print and to read them.
-        """
-        self._batch_count += 1
-        if self._batch_count > FIRST_BATCHES and line_count < FULL_BATCH_LINES:
-            time.sleep(LULL_S)
+    def _on_log(self, message: Message) -> None:
+        if message[0] in (frames.LOG, frames.LOGS):
+            self._on_worker(message)
+        else:
+            name = frames.FRAMES[message[0]].name
+            self._fail(f"the worker sent {name} through the pipe of its logs")
 
     def _fail(self, reason: str) -> None:
         """The process is not to be trusted any more: end its run, or make it unusable."""
@@ -493,6 +496,11 @@ class NodeHost:
 
     def _room_bytes(self) -> int:
         return 0 if self._session is None else self._session.room_bytes
+
+
+async def _read_logs(worker: Worker, logs: LogPipe) -> None:
+    await worker.ready.wait()  # nobody has it open for writing before
+    await logs.read()
 
 
 async def _flush(sender: PacedSender) -> None:

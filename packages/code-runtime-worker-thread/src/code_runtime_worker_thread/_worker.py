@@ -7,6 +7,7 @@ import os
 import secrets
 import socket
 import struct
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, final
@@ -17,6 +18,7 @@ from code_runtime._execution._channel import StreamChannel
 
 from . import _frames as frames
 from ._frames import FrameReader, Message
+from ._log_pipe import LogPipe
 
 MAX_DETAIL_BYTES: Final = 1_048_576
 # What the main thread tells as the error of a worker whose heap is full.
@@ -49,8 +51,9 @@ class Worker:
         self.gone = anyio.Event()
         self.closed = anyio.Event()
         self.exit: WorkerExit | None = None
-        self._reader = FrameReader()
+        self._readers = (FrameReader(), FrameReader())
         self._channel: FrameChannel | None = None
+        self.logs: LogPipe | None = None
 
     @property
     def channel(self) -> FrameChannel:
@@ -72,6 +75,8 @@ class Worker:
         """Take the first frame of the worker; return whether it is the right one."""
         if message != (frames.HELLO, (frames.PROTOCOL_VERSION, self.nonce)):
             return False
+        if self.logs is not None:
+            self.logs.hide()
         self.ready.set()
         return True
 
@@ -83,14 +88,34 @@ class Worker:
     async def accept(self, listener: socket.socket, pid: int) -> None:
         """Wait for the connection of the process `pid`; turn others away."""
         connection = await _accept(listener, pid)
-        self._channel = StreamChannel(connection, self._reader.feed)
+        self._channel = StreamChannel(connection, self._readers[0].feed)
 
     def join_logs(self) -> None:
         """Let LOG frames come many in one message: nobody looks at them one by one."""
-        self._reader.joins_logs = True
+        for reader in self._readers:
+            reader.joins_logs = True
+
+    def open_logs(
+        self, folder: str, handle: Callable[[Message], None], refuse: Callable[[str], None]
+    ) -> bytes:
+        """Make the pipe for LOG frames; return its path, empty if they come by the socket.
+
+        Args:
+            folder: Where the pipe has a name until the worker is ready; mode 0700.
+            handle: Called with each message that comes through it.
+            refuse: Told what is wrong with what comes through it.
+        """
+        try:
+            self.logs = LogPipe(folder, self._readers[1], handle, refuse)
+        except OSError:
+            return b""  # not every file system has named pipes
+        return os.fsencode(self.logs.path)
 
     def close(self) -> None:
-        """Close the socket; nothing may be reading from it."""
+        """Close socket and pipe; nothing may be reading from them."""
+        if self.logs is not None:
+            self.logs.close()
+            self.logs = None
         if self._channel is not None:
             self._channel.close()
             self._channel = None

@@ -288,7 +288,7 @@ class ServerLink:
         @asynccontextmanager
         async def sifted() -> AsyncGenerator[TransportStreams]:
             async with transport.open() as (read, write):
-                yield SiftedStream(read, self._report), write
+                yield SiftedStream(read, self._report, lambda: _version_of(client)), write
 
         from .. import __version__
 
@@ -369,6 +369,13 @@ class ServerLink:
             self._session = None
             self._outcome, self._wanted = _Outcome(), anyio.Event()
         self._poke()
+
+
+def _version_of(client: Client) -> str | None:
+    try:
+        return client.protocol_version
+    except RuntimeError:  # until the handshake is over
+        return None
 
 
 def _has_ended(transport: StdioTransport | HttpTransport) -> bool:

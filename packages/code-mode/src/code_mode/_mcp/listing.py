@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, cast, final
 
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCResponse
+from mcp_types import JSONRPCResponse, ListToolsResult
+from mcp_types.methods import SERVER_RESULTS, validate_server_result
+from pydantic import ValidationError
 
 if TYPE_CHECKING:
     from mcp.client import Client
@@ -20,6 +23,8 @@ MAX_TOOLS: Final = 1_000
 MAX_PAGES: Final = 100
 MAX_TOOL_BYTES: Final = 262_144
 MAX_LIST_BYTES: Final = 8_388_608
+MAX_MISFITS: Final = 1_000
+METHOD: Final = "tools/list"
 # The SDK would check every result against the output schema, with whatever regular expression that
 # holds and on the event loop; it is kept from it. The registry checks results, within bounds.
 _OUTPUT_KEY: Final = "code-mode/outputSchema"
@@ -91,13 +96,18 @@ class SiftedStream:
     Args:
         stream: The messages.
         report: Takes a sentence for each tool that was left out.
+        find_version: Gives the version of MCP that was agreed on; None before that.
     """
 
     def __init__(
-        self, stream: ReadStream[SessionMessage | Exception], report: Callable[[str], None]
+        self,
+        stream: ReadStream[SessionMessage | Exception],
+        report: Callable[[str], None],
+        find_version: Callable[[], str | None],
     ) -> None:
         self._stream = stream
         self._report = report
+        self._find_version = find_version
 
     @property
     def last_context(self) -> object:
@@ -135,16 +145,17 @@ class SiftedStream:
             result = item.message.result
             tools: object = result.get("tools")
             if isinstance(tools, list):
-                result["tools"] = sift_tools(cast("list[object]", tools), self._report)
+                kept = sift_tools(cast("list[object]", tools), self._report)
+                result["tools"] = sift_misfits(result, kept, self._find_version(), self._report)
         return item
 
 
-def sift_tools(tools: list[object], report: Callable[[str], None]) -> list[object]:
+def sift_tools(tools: list[object], report: Callable[[str], None]) -> list[dict[str, object]]:
     """Leave out what cannot be a tool, and repair what can be understood.
 
     An input schema without `type` is one of an object.
     """
-    kept: list[object] = []
+    kept: list[dict[str, object]] = []
     for index, tool in enumerate(tools[: MAX_TOOLS + 1]):
         fault, size_bytes = _examine(tool)
         if fault:
@@ -161,6 +172,64 @@ def sift_tools(tools: list[object], report: Callable[[str], None]) -> list[objec
             fields["_meta"] = {_SIZE_KEY: size_bytes, _OUTPUT_KEY: output}
         kept.append(fields)
     return kept
+
+
+def sift_misfits(
+    result: Mapping[str, object],
+    tools: list[dict[str, object]],
+    version: str | None,
+    report: Callable[[str], None],
+) -> list[dict[str, object]]:
+    """Leave out the tools with a field, such as `title`, for which the SDK would refuse all.
+
+    Args:
+        result: What the server gave, for its other fields.
+        tools: The tools, as `sift_tools` has left them.
+        version: The version of MCP, of which each has its own forms; None for an unknown one.
+        report: Takes a sentence for each tool that was left out.
+    """
+    if not _misfit(result, tools, version):
+        return tools
+    kept: list[dict[str, object]] = []
+    for tool in tools:
+        misfit = _misfit(result, [tool], version)
+        if misfit:
+            report(f"Left out tool {str(tool['name'])[:80]!r}: {misfit}")
+        else:
+            kept.append(tool)
+    return kept
+
+
+def _misfit(
+    result: Mapping[str, object], tools: list[dict[str, object]], version: str | None
+) -> str:
+    """Return what is wrong with the first tool that is no tool of MCP; empty for nothing."""
+    page = {**result, "tools": tools}
+    checks: list[Callable[[Mapping[str, object]], object]] = [
+        partial(ListToolsResult.model_validate, by_name=False)
+    ]
+    if version is not None and (METHOD, version) in SERVER_RESULTS:
+        checks.append(partial(validate_server_result, METHOD, version))
+    for check in checks:
+        try:
+            check(page)
+        except ValidationError as error:
+            misfit = _describe(error)
+            if misfit:
+                return misfit
+    return ""
+
+
+def _describe(error: ValidationError) -> str:
+    """Say where a tool differs; empty when it is something around the tools that does."""
+    if error.error_count() > MAX_MISFITS:
+        return "it is not of the form of MCP"
+    for fault in error.errors(include_url=False, include_context=False, include_input=False):
+        where = fault["loc"]
+        if where[:1] == ("tools",) and len(where) > 2:
+            field = ".".join(map(str, where[2:]))[:80]
+            return f"{field} is not of the form of MCP ({fault['msg']})"
+    return ""
 
 
 def _examine(tool: object) -> tuple[str, int]:

@@ -29,7 +29,7 @@ from pydantic import TypeAdapter, ValidationError
 from .._formats import as_mcp_tools
 from .._results import ToolResult
 from .._search import make_search_tool
-from .._tools import RUN_CODE, SEARCH_TOOLS
+from .._tools import RUN_CODE, SEARCH_TOOLS, Tool
 from .._validation import ToolValidator
 from .depth import is_deep
 from .relay import LogRelay
@@ -77,7 +77,12 @@ def offered_tools(registry: ToolRegistry) -> list[dict[str, object]]:
     for item in items:
         if item["name"] == RUN_CODE:
             item["description"] = f"{item['description']}\n\n{text}"
-    return [*items, *as_mcp_tools([make_search_tool(registry.tools)])]
+    return [*items, *as_mcp_tools([_make_search(registry)])]
+
+
+def _make_search(registry: ToolRegistry) -> Tool:
+    """Make the tool that finds what programs may call."""
+    return make_search_tool(lambda: tuple(tool for tool in registry.tools() if tool.from_programs))
 
 
 @final
@@ -88,7 +93,7 @@ class _Facade:
         from .. import __version__
 
         self._registry = registry
-        self._search = make_search_tool(registry.tools)
+        self._search = _make_search(registry)
         self._check_search = ToolValidator(self._search)
         self._bus = InMemorySubscriptionBus()
         self._sessions: dict[str, ServerSession] = {}
@@ -167,7 +172,10 @@ class _Facade:
     async def _find(self, arguments: Mapping[str, object]) -> CallToolResult:
         fault = await self._check_search.find_input_fault(arguments)
         if fault is not None:
-            return _answer_text(f"Error: Cannot call {SEARCH_TOOLS}: {fault}", is_error=True)
+            text = (
+                f"Error: Cannot call {SEARCH_TOOLS}: {fault}, expected what its input schema allows"
+            )
+            return _answer_text(text, is_error=True)
         found = cast("Sequence[Mapping[str, object]]", self._search.call(dict(arguments)))
         return _answer_text(json.dumps(found, ensure_ascii=False, indent=2))
 

@@ -35,7 +35,10 @@ class StreamChannel(Generic[M]):
         handle: Callable[[M], None],
         pause: Callable[[], Awaitable[None] | None] | None = None,
         settle: Callable[[], None] | None = None,
+        *,
+        stays_awake: bool = False,
         is_flooded: Callable[[], bool] | None = None,
+        catch_up: Callable[[], bool] | None = None,
     ) -> None:
         """Hand each message to `handle` until the peer has closed.
 
@@ -43,9 +46,23 @@ class StreamChannel(Generic[M]):
             handle: Called on the event loop, in order, not always in a task.
             pause: Called after each message; reading goes on when what it returns is over.
             settle: Called when all that has arrived is handled, and before any other wait.
+            stays_awake: Whether the peer waits for answers: then the loop does not fall asleep in
+                the first moment after a message, on asyncio.
             is_flooded: Asked after that, whether the peer writes on without waiting for anything.
+            catch_up: Called before what has arrived is handled, to handle first what the peer has
+                written elsewhere before it; returns whether that is done, else it is asked again.
         """
-        await Reading(self._socket, self._cut, handle, pause, settle, is_flooded).run()
+        reading = Reading(
+            self._socket,
+            self._cut,
+            handle,
+            pause,
+            settle,
+            stays_awake=stays_awake,
+            is_flooded=is_flooded,
+            catch_up=catch_up,
+        )
+        await reading.run()
 
     async def send(self, frame: bytes) -> None:
         """Write one frame.
