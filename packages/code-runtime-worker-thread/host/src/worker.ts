@@ -10,8 +10,8 @@ import threads from "node:worker_threads";
 import { Bindings, type NamespaceSpec } from "./bindings.ts";
 import { Channel } from "./channel.ts";
 import { createConsole, joinArguments } from "./console.ts";
-import { KIND, PROTOCOL_VERSION } from "./frames.ts";
-import { exitProcess } from "./intrinsics.ts";
+import { encodeFrame, FrameReader, KIND, PROTOCOL_VERSION } from "./frames.ts";
+import { byteLengthOf, exitProcess, utf8Slice } from "./intrinsics.ts";
 import { decode, encode } from "./json.ts";
 import { Ledger } from "./ledger.ts";
 import { Output } from "./output.ts";
@@ -86,12 +86,32 @@ function start(request: RunRequest): void {
   new Run({ ...parts, console: programConsole }).start();
 }
 
-/** Loads and compiles what the first run would otherwise wait for. */
+/**
+ * Does what a run does once, so that the run need not wait until it is loaded and compiled: reads a request,
+ * declares a function, calls it and gets its reply. The channel is not open, so nothing is sent.
+ */
 function warmUp(): void {
-  const source = { program: "", code: "return 1", prologue: "" };
-  void compile(source, ["console"], undefined, () => {})();
-  encode({ a: [1, "b"] }, 100);
+  const request = {
+    ...{ code: "return 1", prologue: "", map: null, program: "return 1", directory: "/" },
+    ...{ maxOutputBytes: 100, namespaces: [{ global: "f", names: ["g"], errorClass: null }] },
+  };
+  const reader = new FrameReader((message) => {
+    if (message.kind !== KIND.RUN) return;
+    const { request: bytes } = message;
+    rehearse(decode(utf8Slice(bytes, 0, byteLengthOf(bytes))) as RunRequest);
+  });
+  reader.push(encodeFrame(KIND.RUN, Buffer.from(JSON.stringify(request))));
   joinArguments([{ a: 1 }, new Error("warm")]);
+}
+
+function rehearse({ code, prologue, program, maxOutputBytes, namespaces }: RunRequest): void {
+  const ledger = new Ledger(maxOutputBytes);
+  const declared = new Bindings(channel, namespaces);
+  const [functions] = declared.values as [{ g(value: unknown): Promise<unknown> }];
+  void functions.g({ a: [1, "b"] });
+  declared.settle(1, true, "[1]");
+  void compile({ program, code, prologue }, declared.names, undefined, () => {})(functions);
+  encode(program.split(LINE_END).length, ledger.remaining, declared.describe);
 }
 
 installStacks();
