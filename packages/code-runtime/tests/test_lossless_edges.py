@@ -13,6 +13,7 @@ from code_runtime._lossless import (
     LosslessJsonError,
     decode,
     encode,
+    encode_start,
     fitting_prefix,
     measure,
     string_cost,
@@ -295,6 +296,15 @@ def test_lossless_fast_lane_takes(value: object) -> None:
     text = encode(value)
     assert _lossless._encode_fast(value) == text
     assert sum(_lossless._group_costs(value)) == len(text)
+
+
+@pytest.mark.parametrize("size_bytes", [0, 1, 10, 5_000, 20_000, 1_000_000])
+def test_encode_start_is_a_part_of_the_text(size_bytes: int) -> None:
+    value = {"items": list(range(20_000))}
+    start = encode_start(value, size_bytes)
+    text = encode(value)
+    assert text.startswith(start)
+    assert min(size_bytes, len(text)) <= len(start) <= size_bytes + 20_000 or start == text
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def refusal(value: object) -> str:
 
 
 def test_lossless_large_value_is_left_to_the_fast_lane(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_lossless, "_encode_fast", lambda value: b"fast")
+    monkeypatch.setattr(_lossless, "_encode_fast", lambda value, spell: b"fast")
     monkeypatch.setattr(_lossless, "_group_costs", lambda value: iter([3, 4]))
     assert encode(LARGE) == b"fast"
     assert [measure(LARGE), measure(LARGE, 7), measure(LARGE, 6)] == [7, 7, None]

@@ -6,6 +6,7 @@ import json
 import math
 from typing import Any
 
+import msgspec.json
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -106,6 +107,7 @@ def test_lossless_lanes_write_the_same_bytes(value: Any) -> None:
     text = exact_encode(value)
     assert encode(value) == text
     assert _lossless._encode_fast(value) in (None, text)
+    assert _lossless._encode_fast(value, msgspec.json.encode) in (None, text)
     assert measure(value) == measure(value, len(text)) == len(text)
     assert measure(value, len(text) - 1) is None
     assert encode_within(value, len(text)) == text
@@ -126,6 +128,7 @@ plain_values: Any = st.recursive(
 def test_lossless_fast_lane_takes_plain_values(value: Any) -> None:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
     assert _lossless._encode_fast(value) == exact_encode(value) == text
+    assert _lossless._encode_fast(value, msgspec.json.encode) == text
     assert sum(_lossless._group_costs(value)) == len(text)
     assert sum(map(_lossless._least_cost, _lossless._groups(value))) <= len(text)
 
@@ -150,6 +153,43 @@ def test_lossless_lanes_accept_the_same_texts(text: str) -> None:
     for read in (decode, decode_deep):
         try:
             results.append(typed(read(text.encode("utf-8", "replace"))))
+        except LosslessJsonError:
+            results.append("refused")
+    assert results[0] == results[1]
+
+
+def test_lossless_encoders_spell_every_character_alike() -> None:
+    characters = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+    assert msgspec.json.encode(characters) == exact_encode(characters)
+
+
+digits = st.text("0123456789", min_size=1, max_size=18) | st.text("09", min_size=1, max_size=18)
+numbers = st.builds(
+    "{}{}{}{}".format,
+    st.sampled_from(["", "-"]),
+    digits.map(lambda text: text.lstrip("0") or "0"),
+    st.just("") | digits.map(".{}".format),
+    st.just("") | st.sampled_from(["e0", "E0", "e-3", "e5", "E+5"]),
+)
+
+
+@settings(deadline=None, max_examples=500)  # a loaded machine is no fault
+@given(numbers)
+@example("0.9999999999999999999")
+@example("100000000.9999999")
+@example("99999999999999.9")
+@example("999999999999999.9")
+@example("123456789012345.0")
+@example("-0.0")
+@example("-0.5")
+@example("1.000000000000001")
+@example("4503599627370496.5")
+def test_lossless_number_is_read_alike_by_all_lanes(number: str) -> None:
+    """Beside a fraction, so that a lane that knows fractions may be taken."""
+    results: list[Any] = []
+    for read in (decode, decode_deep):
+        try:
+            results.append(typed(read(f'[0.25, {number}, ".5"]'.encode())))
         except LosslessJsonError:
             results.append("refused")
     assert results[0] == results[1]

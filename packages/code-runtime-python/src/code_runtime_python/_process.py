@@ -31,7 +31,7 @@ from code_runtime._execution._settings import Settings, read_settings
 from code_runtime._execution._wardens import WardenKeeper
 from code_runtime._execution._workspace import RunDirectories
 from code_runtime._guarded import ExitStatus, GuardedProcess, GuardError, ProgramStartError, Warden
-from code_runtime._lossless import encode, string_cost
+from code_runtime._lossless import encode_start, string_cost
 
 from ._config import PythonConfig
 from ._frames import (
@@ -413,7 +413,7 @@ def _parse_large(line: bytes) -> LargeMessage | None:
     if isinstance(message, LogMessage):
         cost_bytes = string_cost(message.text) or 0
     elif isinstance(message, CallMessage):
-        preview = encode(message.args)[: 2 * MAX_PREVIEW_BYTES]
+        preview = encode_start(message.args, 2 * MAX_PREVIEW_BYTES)[: 2 * MAX_PREVIEW_BYTES]
     elif isinstance(message, DoneMessage) and not has_exponents(line):
         cost_bytes = len(line)
     return LargeMessage(message, cost_bytes, preview)

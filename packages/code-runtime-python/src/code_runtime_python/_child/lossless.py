@@ -53,8 +53,13 @@ class LosslessJsonError(ValueError):
         return f"{self.path}: {self.reason}"
 
 
-def encode(value: object) -> bytes:
+def encode(value: object, spell: Callable[[object], bytes] | None = None) -> bytes:
     """Serialise a value to its canonical JSON text, UTF-8 without spaces.
+
+    Args:
+        value: The value.
+        spell: A quicker encoder than that of `json`, for a large value that is proved to be spelled
+            by all encoders alike.
 
     Raises:
         LosslessJsonError: the value, or a part of it, is not lossless JSON.
@@ -63,8 +68,22 @@ def encode(value: object) -> bytes:
     start = list(islice(pieces, 2))
     if len(start) == 1:  # small: the exact lane takes less time than the proof of the fast one
         return start[0]
-    text = _encode_fast(value)
+    text = _encode_fast(value, spell or _spell)
     return b"".join(chain(start, pieces)) if text is None else text
+
+
+def encode_start(value: object, size_bytes: int) -> bytes:
+    """Serialise the beginning of a value: at least so many bytes of its text, or all of it.
+
+    Raises:
+        LosslessJsonError: a part of the value that was reached is not lossless JSON.
+    """
+    start = b""
+    for piece in _pieces(value):
+        start += piece
+        if len(start) >= size_bytes:
+            break
+    return start
 
 
 def encode_within(value: object, limit: int) -> bytes | None:
@@ -83,7 +102,7 @@ def encode_within(value: object, limit: int) -> bytes | None:
         with suppress(Exception):  # as in measure
             if _sum(map(_least_cost, _groups(value)), limit) is None:
                 return None
-            text = _ENCODER.encode(value).encode()  # as in _encode_fast
+            text = _spell(value)  # as in _encode_fast
             return text if len(text) <= limit else None
     size = sum(map(len, kept))
     while size <= limit:
@@ -146,8 +165,11 @@ def decode(text: bytes) -> JsonValue:
     try:
         source = str(text, "utf-8")
         if _c_stack_is_safe(text):
-            odd = _NEGATIVE_ZERO.search(text) or _LONG_DIGITS in text.translate(_DIGITS)
-            decoder = _ANY_INTEGERS if odd else _SHORT_INTEGERS
+            if b"." in text and _has_plain_numbers(text):
+                decoder = _PLAIN_NUMBERS
+            else:
+                odd = _NEGATIVE_ZERO.search(text) or _LONG_DIGITS in text.translate(_DIGITS)
+                decoder = _ANY_INTEGERS if odd else _SHORT_INTEGERS
             with suppress(RecursionError):  # deeper than the C decoder goes
                 return cast("JsonValue", decoder.decode(source))
         return _decode_exact(source)
@@ -362,13 +384,17 @@ def _has_plain_spelling(floats: list[float]) -> bool:
     return abs(sum(floats)) < float("inf")  # infinity and NaN survive a sum
 
 
-def _encode_fast(value: object) -> bytes | None:
+def _spell(value: object) -> bytes:
+    return _ENCODER.encode(value).encode()
+
+
+def _encode_fast(value: object, spell: Callable[[object], bytes] = _spell) -> bytes | None:
     try:
         for _ in _groups(value):
             pass
         # Another thread may change the value between proof and spelling. The C encoder itself
         # cannot be interrupted, so the text is JSON all the same, and the far side checks it.
-        return _ENCODER.encode(value).encode()
+        return spell(value)
     except Exception:  # as in measure
         return None
 
@@ -535,6 +561,18 @@ def _step(frame: _Open) -> str:
 # Decoding
 
 
+def _has_plain_numbers(text: bytes) -> bool:
+    """Tell whether any C parser reads all numbers exactly, and as int or float as they should be.
+
+    None has more than 15 digits, so no two spell the same double; none has an exponent, none is a
+    negative zero, and a fraction is one: not `1.0`. Text in strings may look like such a number.
+    """
+    digits = text.translate(_DIGITS, b".")
+    if _LONG_DIGITS in digits or b"0e" in digits or b"0E" in digits:
+        return False
+    return not (_NEGATIVE_ZERO.search(text) or _ZERO_FRACTION.search(text))
+
+
 def _c_stack_is_safe(text: bytes) -> bool:
     # Before CPython 3.12 only the recursion limit stops the C decoder; a host may have raised it.
     limited = sys.version_info >= (3, 12) or sys.getrecursionlimit() <= 5_000
@@ -637,12 +675,14 @@ _ANY_INTEGERS = json.JSONDecoder(
     parse_int=_read_integer, parse_float=_read_float, parse_constant=_read_float
 )
 _SHORT_INTEGERS = json.JSONDecoder(parse_float=_read_float, parse_constant=_read_float)
+_PLAIN_NUMBERS = json.JSONDecoder(parse_constant=_read_float)
 _scan_string: Callable[[str, int, bool], tuple[str, int]] = vars(json.decoder)["scanstring"]
 _TYPE_NAME: Callable[[type], object] = vars(type)["__name__"].__get__
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _CODE_POINT = re.compile("[\ud800-\udbff][\udc00-\udfff]|.", re.DOTALL)
 _NEGATIVE_ZERO = re.compile(rb"-0(?=[,\]}\s]|\Z)")
+_ZERO_FRACTION = re.compile(rb"\.0+(?![0-9])")
 _LONG_DIGITS = b"0" * 16  # 15 digits are always exact
 _DIGITS = bytes(0x30 if 0x30 <= code <= 0x39 else code for code in range(256))
 _SPACE = re.compile(r"[ \t\n\r]*")

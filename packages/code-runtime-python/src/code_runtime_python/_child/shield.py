@@ -37,7 +37,7 @@ class _Scanner:
 
 def apply() -> None:
     """Put the scanners in; once, before the program is known."""
-    for name in ("_ANY_INTEGERS", "_SHORT_INTEGERS"):
+    for name in ("_ANY_INTEGERS", "_SHORT_INTEGERS", "_PLAIN_NUMBERS"):
         decoder = getattr(lossless, name)
         if isinstance(decoder, json.JSONDecoder):
             setattr(lossless, name, _Scanner(decoder))

@@ -76,10 +76,16 @@ def encode_small_result(value: object) -> tuple[CallOutcome, bytes] | None:
 
 
 def encode_result(value: object) -> tuple[CallOutcome, bytes]:
-    """Return the outcome of a call that returned `value`, and the payload of its reply."""
+    """Return the outcome of a call that returned `value`, and the payload of its reply.
+
+    It takes long for a large value; for a thread.
+    """
+    # Nobody waits for its import (30 ms) but the first large value.
+    from msgspec.json import encode as spell
+
     try:
         with collector_off():
-            text = encode(value)
+            text = encode(value, spell)
     except LosslessJsonError as error:
         return "error", encode(f"{LOSSY_RESULT}: {error}")
     if len(text) > MAX_RESULT_BYTES:
