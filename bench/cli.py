@@ -14,7 +14,7 @@ from . import report
 from .driver import Driver, WorkFailedError
 from .figures import FAMILIES, FIGURES, Family
 from .run import measure_all
-from .subjects import PROVIDERS, ROOT, Language, Subject, all_peers, ours
+from .subjects import FLOOR, PROVIDERS, ROOT, Language, Subject, all_peers, ours
 
 
 class Provider(StrEnum):
@@ -65,7 +65,8 @@ def chosen_subjects(
         language = PROVIDERS[provider]
         subjects[language] = [ours(provider, backend, checkout)]
         for peer in known:
-            if peer.language == language and (peer.name in peers or "all" in peers):
+            is_asked = peer.name in peers or ("all" in peers and peer.name != FLOOR)
+            if peer.language == language and is_asked:
                 if not peer.installed:
                     raise typer.BadParameter(f"{peer.name} is not installed; run make bench-peers")
                 subjects[language].append(peer)

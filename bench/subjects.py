@@ -12,6 +12,7 @@ from typing import Literal
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "bench/peers/.work"
 Language = Literal["typescript", "python"]
+FLOOR = "floor"
 PROVIDERS: dict[str, Language] = {"worker-thread": "typescript", "python": "python"}
 BACKENDS = ("asyncio", "trio")
 # Nothing that changes how an interpreter starts; all subjects get the same.
@@ -83,9 +84,20 @@ def _python_peer(name: str, language: Language, driver: str) -> Subject:
     )
 
 
+def _floor(language: Language, *arguments: str) -> Subject:
+    return Subject(
+        name=FLOOR,
+        language=language,
+        command=(sys.executable, "-m", f"bench.floors.{language}", *arguments),
+        environment=clean_environment(),
+    )
+
+
 def all_peers() -> list[Subject]:
-    """Return the peers, upstream first."""
+    """Return the peers, upstream first, and our floors, which are no peers and go by name only."""
     return [
+        _floor("typescript", str(node_binary())),
+        _floor("python"),
         _node_peer("upstream", "typescript", "upstream_ts.mjs"),
         _node_peer("upstream", "python", "upstream_py.mjs", sys.executable),
         _node_peer("isolated-vm", "typescript", "isolated_vm.mjs"),

@@ -14,12 +14,16 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
+from bench import programs  # noqa: E402
 from bench.bars import BARS, Bar  # noqa: E402
 from bench.compare import is_worse  # noqa: E402
+from bench.driver import Driver  # noqa: E402
 from bench.figures import FIGURES, Figure  # noqa: E402
+from bench.figures.figure import run, times_of  # noqa: E402
 from bench.measure import Spread, best_ratio, interleave, ratios_of, spread_of  # noqa: E402
 from bench.report import line_of, verdict  # noqa: E402
 from bench.run import Row  # noqa: E402
+from bench.subjects import FLOOR, Language, all_peers  # noqa: E402
 
 LOWER = Figure("one", "one", "ms")
 HIGHER = Figure("two", "two", "1/s", "higher")
@@ -68,6 +72,25 @@ def test_bench_writes_each_sample_of_a_figure(tmp_path: Path, backend: str) -> N
         "bar": "≤ 0.05",
         "verdict": None,
     }
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)  # as above
+@pytest.mark.parametrize("language", ["typescript", "python"])
+def test_floor_does_the_work_of_the_figures(language: Language) -> None:
+    """A floor that did less would tell nothing of what a figure could be."""
+    (floor,) = [peer for peer in all_peers() if (peer.name, peer.language) == (FLOOR, language)]
+    with Driver(floor) as driver:
+        assert driver.ask(op="about")["name"] == "floor"
+        runs = run(driver, programs.TRIVIAL[language], repeat=5, concurrency=3)
+        assert (runs["value"], len(times_of(runs))) == (2, 5)
+        calls = run(driver, programs.gather(language, 50))["value"]
+        assert isinstance(calls, dict)
+        assert calls["wrong"] == 0
+        logs = run(driver, programs.logs(language, 3_000))
+        assert (logs["value"], logs["log_count"], logs["last_log"]) == (3_000, 3_000, "line 2999")
+        both = programs.value_in_out(language, "wide", 2_000)
+        assert run(driver, both, prepare=("wide", 2_000))["value"] == [2_000, 1_999]
 
 
 def test_bench_refuses_a_figure_that_is_not_there() -> None:

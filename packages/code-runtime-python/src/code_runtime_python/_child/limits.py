@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
+from functools import lru_cache
 from os import _exit, getpid, kill
 from resource import (
     RLIM_INFINITY,
@@ -39,9 +41,16 @@ def set_traceable(allowed: bool) -> None:
     `/proc`. Once its own program runs it is as open as any process.
     """
     with suppress(ImportError, OSError, AttributeError):
-        import ctypes
+        _prctl()(_PR_SET_DUMPABLE, int(allowed), 0, 0, 0)
 
-        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, int(allowed), 0, 0, 0)
+
+@lru_cache(maxsize=1)
+def _prctl() -> Callable[..., int]:
+    """Find the function of the C library; that takes longer than its call."""
+    import ctypes
+
+    found: Callable[..., int] = ctypes.CDLL(None).prctl
+    return found
 
 
 class LimitError(Exception):
