@@ -100,8 +100,10 @@ class Talk:
 
     def _receive(self) -> None:
         replies: list[bytes] = []
-        for source in reversed(self._sources):
-            for message in source.take() or ():
+        # Lines that were written before a message are read after it, and are handled before.
+        taken = [source.take() or [] for source in self._sources]
+        for messages in reversed(taken):
+            for message in messages:
                 if type(message) is str:
                     self._logs.append(message)
                 elif len(message) == 1:

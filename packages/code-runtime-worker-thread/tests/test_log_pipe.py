@@ -7,6 +7,7 @@ themselves.
 from __future__ import annotations
 
 import os
+import time
 
 import anyio
 import pytest
@@ -99,6 +100,46 @@ async def test_process_that_keeps_the_pipe_keeps_no_run(provider: Provider) -> N
             result = await runtime.run(build_request(program))
             after = await runtime.run(build_request("console.log('next'); return 2"))
     assert (result.logs, result.value, result.error) == (["kept"], 1, None)
+    assert (after.logs, after.value, after.error) == (["next"], 2, None)
+
+
+async def test_call_is_answered_though_the_program_prints_on_and_on(run: Run) -> None:
+    """What is printed after the call is not waited for, though it comes faster than it is told."""
+    told: list[str] = []
+
+    def tell_slowly(line: str) -> None:
+        told.append(line)
+        ends_s = time.monotonic() + 0.000_05
+        while time.monotonic() < ends_s:
+            pass
+
+    result = await run(
+        """
+        let answered = false;
+        let count = 0;
+        for (; !answered; count++) {
+          console.log("x");
+          if (count === 2_500) tools.echo(1).then(() => { answered = true });
+          if (count % 1_000 === 0) await new Promise((resolve) => setImmediate(resolve));
+        }
+        return count
+        """,
+        {"echo": lambda value: value},
+        on_log=tell_slowly,
+        max_wall_ms=20_000,
+    )
+    assert result.error is None
+    assert len(told) == result.value
+
+
+@pytest.mark.parametrize("end", ["return 1", "for (;;);", "process.exit(0)"])
+async def test_name_of_the_pipe_is_the_programs_to_use(provider: Provider, end: str) -> None:
+    """What a program puts there is removed with the folder, and disturbs nobody before."""
+    program = FORGE + f"fs.mkdirSync(name(pipes[0]).slice(0, -10)); console.log('made'); {end}"
+    async with provider(max_wall_ms=1_000) as runtime:
+        result = await runtime.run(build_request(program))
+        after = await runtime.run(build_request("console.log('next'); return 2"))
+    assert result.logs == ["made"]
     assert (after.logs, after.value, after.error) == (["next"], 2, None)
 
 

@@ -115,7 +115,7 @@ export class Channel {
    */
   connect(path: string, logPath: string, connected: () => void): void {
     if (logPath !== "") {
-      this.#logs = { fd: openSync(logPath, LOG_FLAGS), unfinished: undefined };
+      this.#logs = { fd: openPipe(logPath), unfinished: undefined };
     }
     const lost = (): void => this.#lose();
     const callback = (count: number, buffer: Uint8Array): boolean => {
@@ -286,6 +286,17 @@ export class Channel {
   #lose(): void {
     this.#open = false;
     this.#receiver.lost();
+  }
+}
+
+/** Opens a named pipe; the error has no path, since it may reach a model. */
+function openPipe(path: string): number {
+  try {
+    return openSync(path, LOG_FLAGS);
+  } catch (error) {
+    throw new Error(
+      `Cannot open the pipe for logs: ${codeOf(error)}, expected a pipe with a reader`,
+    );
   }
 }
 

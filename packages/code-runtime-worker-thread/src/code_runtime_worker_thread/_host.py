@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 
 from code_runtime._execution._channel import StreamChannel
 from code_runtime._execution._outlast import outlast
@@ -87,7 +88,7 @@ class NodeHost:
         self._directory: str | None = None
         self._process: GuardedProcess | None = None
         self._control: FrameChannel | None = None
-        self._worker = Worker()
+        self._worker = Worker(config.max_output_bytes)
         self._session: RunSession | None = None
         self._stderr_filter = FatalTextFilter(self._admit)
         self._stdout: OutputPipe | None = None
@@ -160,12 +161,14 @@ class NodeHost:
             with anyio.CancelScope(shield=True):
                 if self._process is not None:
                     await self._process.aclose()
-            for closable in (self._control, self._worker, self._stdout, self._stderr):
-                if closable is not None:
-                    closable.close()
-            self._control = self._stdout = self._stderr = None
-            self._readers_done.set()
-            self._served.set()
+            try:
+                for closable in (self._control, self._worker, self._stdout, self._stderr):
+                    if closable is not None:
+                        closable.close()
+            finally:
+                self._control = self._stdout = self._stderr = None
+                self._readers_done.set()
+                self._served.set()
 
     async def boot(self) -> None:
         """Wait for the process's handshake and boot its first worker.
@@ -192,7 +195,9 @@ class NodeHost:
         Raises:
             HostBootError: it does not come up.
         """
-        self._worker = Worker()
+        if self._served.is_set():
+            raise HostBootError(self._retired or "the host is closed")
+        self._worker = Worker(self.config.max_output_bytes)
         with anyio.move_on_after(WORKER_TIMEOUT_S):
             try:
                 self._directory = self._directories.create()

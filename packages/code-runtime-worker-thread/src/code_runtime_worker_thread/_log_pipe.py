@@ -7,8 +7,11 @@ a call, or before its end, is in the pipe by then.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
+import struct
+import termios
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,6 +24,7 @@ from ._frames import FrameReader, Message, ProtocolError
 # A program prints line after line when there is always something to read again so soon, so often.
 FLOOD_TURNS: Final = 8
 FLOOD_S: Final = 3 * LULL_S
+_COUNT: Final = struct.Struct("i")
 
 
 @final
@@ -45,6 +49,7 @@ class LogPipe:
         refuse: Callable[[str], None],
     ) -> None:
         self.path = os.path.join(folder, secrets.token_hex(6))
+        self._has_name = True
         os.mkfifo(self.path, 0o600)
         try:
             self._fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -52,6 +57,9 @@ class LogPipe:
             self.hide()
             raise
         self._reading = Reading(self, reader.feed, handle, is_flooded=self._is_flooded)
+        self._taken_bytes = 0
+        # Where reading stops for now: what comes later may come for ever.
+        self._goal_bytes: int | None = None
         self._refuse = refuse
         self._is_refused = False
         self._was_dry_s = 0.0
@@ -62,13 +70,25 @@ class LogPipe:
         return self._fd
 
     def recv(self, size_bytes: int, /) -> bytes:
-        """Return what has arrived, nothing when no one has the pipe open for writing."""
-        return os.read(self._fd, size_bytes)
+        """Return what has arrived, nothing when no one has the pipe open for writing.
+
+        All that was returned before is handled.
+        """
+        if self._goal_bytes is not None and self._taken_bytes >= self._goal_bytes:
+            raise BlockingIOError
+        chunk = os.read(self._fd, size_bytes)
+        self._taken_bytes += len(chunk)
+        return chunk
 
     def hide(self) -> None:
-        """Take the name away: the worker has opened the pipe, and no one else shall."""
-        with suppress(FileNotFoundError):
-            os.unlink(self.path)
+        """Take the name away: the worker has opened the pipe, and no one else shall by its name.
+
+        Once only: what has the name later is a program's, and so may be anything that has it now.
+        """
+        if self._has_name:
+            self._has_name = False
+            with suppress(OSError):
+                os.unlink(self.path)
 
     async def read(self) -> None:
         """Handle what arrives until the worker has closed its end."""
@@ -79,19 +99,28 @@ class LogPipe:
                 self._end(error)
 
     def catch_up(self) -> bool:
-        """Handle what has arrived by now, unless that takes too long; return whether it is done."""
+        """Handle what had arrived at the first of these calls; return whether that is done."""
         if self._is_refused:
             return True
+        if self._goal_bytes is None:
+            self._goal_bytes = self._taken_bytes + self._waiting_bytes()
+        is_done = True
         try:
-            return self._reading.take_turn() is not State.LATE
+            is_done = self._reading.take_turn() is not State.LATE
         except ProtocolError as error:
             self._end(error)
-            return True
+        if is_done:
+            self._goal_bytes = None
+        return is_done
 
     def close(self) -> None:
         """Close the pipe; nothing may be reading from it."""
         self.hide()
         os.close(self._fd)
+
+    def _waiting_bytes(self) -> int:
+        count: int = _COUNT.unpack(fcntl.ioctl(self._fd, termios.FIONREAD, bytes(_COUNT.size)))[0]
+        return count
 
     def _end(self, error: ProtocolError) -> None:
         self._is_refused = True

@@ -17,10 +17,12 @@ import anyio
 from code_runtime._execution._channel import StreamChannel
 
 from . import _frames as frames
-from ._frames import FrameReader, Message
+from ._frames import MAX_BODY_BYTES, FrameReader, Message
 from ._log_pipe import LogPipe
 
 MAX_DETAIL_BYTES: Final = 1_048_576
+# What a LOG frame has around its text, with room to spare.
+LOG_HEAD_BYTES: Final = 64
 # What the main thread tells as the error of a worker whose heap is full.
 OUT_OF_HEAP: Final = "ERR_WORKER_OUT_OF_MEMORY"
 _CREDENTIALS: Final = struct.Struct("3i")
@@ -43,15 +45,19 @@ class Worker:
 
     `gone` is set when the main thread has told the end, `closed` when the worker's socket has been
     read to its end; both mean that nothing more comes.
+
+    Args:
+        max_log_bytes: The most that an entry takes as JSON.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_log_bytes: int) -> None:
         self.nonce = secrets.token_bytes(16)
         self.ready = anyio.Event()
         self.gone = anyio.Event()
         self.closed = anyio.Event()
         self.exit: WorkerExit | None = None
-        self._readers = (FrameReader(), FrameReader())
+        log_frame_bytes = min(max_log_bytes + LOG_HEAD_BYTES, MAX_BODY_BYTES)
+        self._readers = (FrameReader(), FrameReader(log_frame_bytes))
         self._channel: FrameChannel | None = None
         self.logs: LogPipe | None = None
 

@@ -294,21 +294,24 @@ def kill_stray(pid: int, pidfd: int, pipes: Collection[tuple[int, int]]) -> None
 
 def _kill_and_wait(pids: Collection[int]) -> None:
     """Kill processes, and wait for their ends: a dying one has closed its pipes before its end."""
-    dying: list[int] = []
+    opened: list[int] = []
     try:
         for pid in pids:
             with contextlib.suppress(OSError):
-                if len(dying) < _HELD_COUNT:
-                    dying.append(os.pidfd_open(pid))
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
+                if len(opened) < _HELD_COUNT:
+                    opened.append(os.pidfd_open(pid))
+                else:
+                    os.kill(pid, signal.SIGKILL)
+        dying = {fd for fd in opened if _send(fd, signal.SIGKILL)}
+        poller = select.poll()
         for fd in dying:
-            poller = select.poll()
             poller.register(fd, select.POLLIN)
-            if not poller.poll(_DEATH_MS):
-                return
+        while dying and (dead := {fd for fd, _ in poller.poll(_DEATH_MS)}):
+            for fd in dead:
+                poller.unregister(fd)
+            dying -= dead
     finally:
-        for fd in dying:
+        for fd in opened:
             os.close(fd)
 
 

@@ -392,8 +392,8 @@ def _encode_fast(value: object, spell: Callable[[object], bytes] = _spell) -> by
     try:
         for _ in _groups(value):
             pass
-        # Another thread may change the value between proof and spelling. The C encoder itself
-        # cannot be interrupted, so the text is JSON all the same, and the far side checks it.
+        # Another thread may change the value between proof and spelling. The encoder itself cannot
+        # be interrupted, so the text is JSON all the same, of what the value is by then.
         return spell(value)
     except Exception:  # as in measure
         return None
