@@ -9,7 +9,8 @@ from __future__ import annotations
 import inspect
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from importlib import import_module
 from typing import Annotated, Any
@@ -79,23 +80,23 @@ class Notes:
         setattr(holder, name, self._wrapped(getattr(holder, name), at_end, label))
 
     def _wrapped(self, method: Callable[..., Any], at_end: bool, label: str) -> Callable[..., Any]:
-        @wraps(method)
-        async def awaited(*args: Any, **keywords: Any) -> Any:
+        @contextmanager
+        def noted() -> Iterator[None]:
             if not at_end:
                 self.note(label)
-            result = await method(*args, **keywords)
+            yield
             if at_end:
                 self.note(label)
-            return result
+
+        @wraps(method)
+        async def awaited(*args: Any, **keywords: Any) -> Any:
+            with noted():
+                return await method(*args, **keywords)
 
         @wraps(method)
         def called(*args: Any, **keywords: Any) -> Any:
-            if not at_end:
-                self.note(label)
-            result = method(*args, **keywords)
-            if at_end:
-                self.note(label)
-            return result
+            with noted():
+                return method(*args, **keywords)
 
         return awaited if inspect.iscoroutinefunction(method) else called
 

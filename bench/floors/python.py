@@ -8,7 +8,7 @@ import socket
 import sys
 from pathlib import Path
 
-from ..drivers.serving import Outcome, Subject
+from ..drivers.serving import Outcome
 from ..peers.asyncio_serving import Bindings, serve
 from .wire import Lines, Talk
 
@@ -60,10 +60,5 @@ class Floor:
         return ours, gone
 
 
-def make(bindings: Bindings) -> Subject:
-    """Make the subject."""
-    return Floor(bindings)
-
-
 if __name__ == "__main__":
-    asyncio.run(serve(make))
+    asyncio.run(serve(Floor))

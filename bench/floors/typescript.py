@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ..drivers.serving import Outcome, Subject
+from ..drivers.serving import Outcome
 from ..peers.asyncio_serving import Bindings, serve
 from .wire import Lines, Talk, line_of, readable
 
@@ -100,10 +100,5 @@ class Floor:
         task.add_done_callback(self._boots.discard)
 
 
-def make(bindings: Bindings) -> Subject:
-    """Make the subject."""
-    return Floor(bindings)
-
-
 if __name__ == "__main__":
-    asyncio.run(serve(make))
+    asyncio.run(serve(Floor))

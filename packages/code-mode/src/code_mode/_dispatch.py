@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, final
 
 import anyio
 import anyio.lowlevel
-import anyio.to_thread
 
 from code_runtime.provider_kit import encode
 
@@ -23,7 +22,7 @@ from ._hooks import CallSettled, CallStarted, ToolCall, ToolReply
 from ._results import CallOutcome, ToolCallRecord
 from ._telemetry import current_span
 from ._tools import Tool
-from ._validation import is_small
+from ._validation import run_sized
 
 if TYPE_CHECKING:
     from code_runtime import CodeCall
@@ -285,10 +284,7 @@ class Dispatch:
             return
         parent_id, call = self._outer.call_id, entry.call
         # As text: hooks and tools may change the arguments (CM-060).
-        if is_small(call.arguments):
-            entry.text = _to_text(call.arguments)
-        else:
-            entry.text = await anyio.to_thread.run_sync(_to_text, call.arguments)
+        entry.text = await run_sized(call.arguments, lambda: _to_text(call.arguments))
         event = CallStarted(call.call_id, parent_id, call.name, entry.text)
         self._pipeline.tell(event)
 

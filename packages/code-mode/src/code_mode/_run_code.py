@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-import anyio.to_thread
-
 from code_runtime import (
     CodeBindingErrorClass,
     CodeBindingNamespace,
@@ -18,7 +16,7 @@ from ._dispatch import Dispatch
 from ._hooks import ToolReply
 from ._program import normalize_program
 from ._render import render_failure, render_success
-from ._validation import is_small
+from ._validation import run_sized
 
 if TYPE_CHECKING:
     from code_runtime import CodeRunResult, CodeRuntime
@@ -109,10 +107,7 @@ async def _reply(result: CodeRunResult, dispatch: Dispatch) -> ToolReply:
     value: dict[str, object] = {"logs": result.logs}
     if result.has_value:
         value["result"] = result.value
-    if is_small(result.value):
-        text = render_success(result.logs, result.has_value, result.value)
-    else:
-        text = await anyio.to_thread.run_sync(
-            render_success, result.logs, result.has_value, result.value
-        )
+    text = await run_sized(
+        result.value, lambda: render_success(result.logs, result.has_value, result.value)
+    )
     return ToolReply(value, attachments=attachments, text=text)

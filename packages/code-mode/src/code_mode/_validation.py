@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from functools import cache, partial
 from itertools import islice
-from typing import TYPE_CHECKING, Final, cast, final
+from typing import TYPE_CHECKING, Final, TypeVar, cast, final
 
 import anyio.to_thread
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     Check = Callable[
         [object, object, object, Mapping[str, object]], Iterable[ValidationError] | None
     ]
+
+R = TypeVar("R")
 
 # Values with more parts than this are checked in a thread: a check takes some microseconds a part.
 INLINE_PARTS: Final = 500
@@ -168,9 +170,7 @@ def _accept(
 
 
 async def _find_fault(find_errors: FindErrors, value: object) -> str | None:
-    if is_small(value):
-        return _fault(find_errors, value)
-    return await anyio.to_thread.run_sync(_fault, find_errors, value)
+    return await run_sized(value, lambda: _fault(find_errors, value))
 
 
 async def check_json(value: object) -> None:
@@ -184,6 +184,11 @@ async def check_json(value: object) -> None:
     if is_small(value) and measure(value, INLINE_BYTES) is not None:
         return
     await anyio.to_thread.run_sync(measure, value)
+
+
+async def run_sized(value: object, work: Callable[[], R]) -> R:
+    """Do what takes time for each part of a value: here if it has few, else in a thread."""
+    return work() if is_small(value) else await anyio.to_thread.run_sync(work)
 
 
 def is_small(value: object) -> bool:

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final, final
 
-import anyio.to_thread
-
 from code_runtime import AbortSignal
 from code_runtime.provider_kit import LosslessJsonError
 
@@ -21,7 +19,7 @@ from ._sdk import render_sdk
 from ._search import make_describe_tool, make_search_tool
 from ._telemetry import call_span
 from ._tools import RUN_CODE, Tool
-from ._validation import is_small
+from ._validation import run_sized
 
 if TYPE_CHECKING:
     from ._registry import ToolRegistry
@@ -278,9 +276,7 @@ class _Lines:
 async def _text_of(reply: ToolReply) -> str:
     if reply.text is not None:
         return str(reply.text)
-    if is_small(reply.value):
-        return render_value(reply.value)
-    return await anyio.to_thread.run_sync(render_value, reply.value)
+    return await run_sized(reply.value, lambda: render_value(reply.value))
 
 
 def _as_object(arguments: object) -> dict[str, object]:

@@ -37,7 +37,6 @@ import {
   microtask,
   needStack,
   now,
-  openSync,
   readSync,
   utf8Slice,
   utf8Write,
@@ -292,7 +291,7 @@ export class Channel {
 /** Opens a named pipe; the error has no path, since it may reach a model. */
 function openPipe(path: string): number {
   try {
-    return openSync(path, LOG_FLAGS);
+    return fs.openSync(path, LOG_FLAGS);
   } catch (error) {
     throw new Error(
       `Cannot open the pipe for logs: ${codeOf(error)}, expected a pipe with a reader`,

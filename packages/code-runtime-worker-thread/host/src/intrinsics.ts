@@ -114,7 +114,7 @@ export const copyBytes = uncurry(
 );
 export const typeTagOf = getter<string | undefined>(Symbol.toStringTag);
 
-export const { openSync, readSync, writevSync } = fs;
+export const { readSync, writevSync } = fs;
 export const atomicsWait = Atomics.wait as (
   cell: Int32Array,
   index: number,

@@ -91,9 +91,14 @@ function start(request: RunRequest): void {
  * declares a function, calls it and gets its reply. The channel is not open, so nothing is sent.
  */
 function warmUp(): void {
-  const request = {
-    ...{ code: "return 1", prologue: "", map: null, program: "return 1", directory: "/" },
-    ...{ maxOutputBytes: 100, namespaces: [{ global: "f", names: ["g"], errorClass: null }] },
+  const request: RunRequest = {
+    code: "return 1",
+    prologue: "",
+    map: null,
+    program: "return 1",
+    directory: "/",
+    maxOutputBytes: 100,
+    namespaces: [{ global: "f", names: ["g"], errorClass: null }],
   };
   const reader = new FrameReader((message) => {
     if (message.kind !== KIND.RUN) return;

@@ -56,8 +56,8 @@ class Worker:
         self.gone = anyio.Event()
         self.closed = anyio.Event()
         self.exit: WorkerExit | None = None
-        log_frame_bytes = min(max_log_bytes + LOG_HEAD_BYTES, MAX_BODY_BYTES)
-        self._readers = (FrameReader(), FrameReader(log_frame_bytes))
+        self._reader = FrameReader()
+        self._log_reader = FrameReader(min(max_log_bytes + LOG_HEAD_BYTES, MAX_BODY_BYTES))
         self._channel: FrameChannel | None = None
         self.logs: LogPipe | None = None
 
@@ -94,12 +94,11 @@ class Worker:
     async def accept(self, listener: socket.socket, pid: int) -> None:
         """Wait for the connection of the process `pid`; turn others away."""
         connection = await _accept(listener, pid)
-        self._channel = StreamChannel(connection, self._readers[0].feed)
+        self._channel = StreamChannel(connection, self._reader.feed)
 
     def join_logs(self) -> None:
         """Let LOG frames come many in one message: nobody looks at them one by one."""
-        for reader in self._readers:
-            reader.joins_logs = True
+        self._reader.joins_logs = self._log_reader.joins_logs = True
 
     def open_logs(
         self, folder: str, handle: Callable[[Message], None], refuse: Callable[[str], None]
@@ -112,7 +111,7 @@ class Worker:
             refuse: Told what is wrong with what comes through it.
         """
         try:
-            self.logs = LogPipe(folder, self._readers[1], handle, refuse)
+            self.logs = LogPipe(folder, self._log_reader, handle, refuse)
         except OSError:
             return b""  # not every file system has named pipes
         return os.fsencode(self.logs.path)
