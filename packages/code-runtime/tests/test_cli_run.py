@@ -8,8 +8,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SITE = Path(__file__).parent / "cli_site"
 COMMAND = Path(sys.executable).parent / "code-runtime"
@@ -330,9 +334,11 @@ def test_run_names_the_decorator_that_a_generator_lacks(tmp_path: Path) -> None:
     )
 
 
-def start_tiny(program: str, *arguments: str) -> subprocess.Popen[str]:
+def start_tiny(
+    program: str, *arguments: str, command: Sequence[str | Path] = (COMMAND,)
+) -> subprocess.Popen[str]:
     process = subprocess.Popen(
-        [COMMAND, "run", "-", "--provider", "tiny", *arguments],
+        [*command, "run", "-", "--provider", "tiny", *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -368,12 +374,38 @@ def test_run_is_left_at_once_on_the_second_signal() -> None:
     process = start_tiny(stubborn)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
-    process.send_signal(signal.SIGINT)
-    for _ in range(3):
+    while process.poll() is None:  # one press, the second, and what comes after
+        process.send_signal(signal.SIGINT)
         process.stdout.readline()
-    process.send_signal(signal.SIGINT)
     process.communicate(timeout=20)
     assert process.returncode == 130
+
+
+def test_signal_that_comes_twice_for_one_press_aborts_the_run_in_order() -> None:
+    """`timeout` signals the command, and then its process group, the command once more.
+
+    Here while the program ends, and while the result is shown.
+    """
+    patient = (
+        'import anyio\nlog("ready")\ntry:\n  await anyio.sleep_forever()\nfinally:\n'
+        '  with anyio.CancelScope(shield=True):\n    log("once")\n    await anyio.sleep(1)\n'
+        '    log("end")\n'
+    )
+    one_press = (
+        "import os, signal\nfrom code_runtime._cli import interrupts, main, run\n"
+        "def show(*shown, show=run.show_result, **options):\n"
+        "  os.kill(os.getpid(), signal.SIGINT)\n  show(*shown, **options)\n"
+        "run.show_result = show\ninterrupts.SAME_PRESS_S = 60\nmain()\n"
+    )
+    process = start_tiny(patient, command=(sys.executable, "-c", one_press))
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.readline() == "once\n"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+    assert errors.splitlines()[0] == "Failed (abort): interrupted by SIGINT"
+    assert process.returncode == 1
 
 
 def test_run_whose_reader_has_gone_aborts_the_program() -> None:

@@ -17,6 +17,7 @@ from code_mode._errors import CodeModeError
 from code_mode._mcp import McpServers
 from code_mode._registry import ToolRegistry
 from code_runtime import CodeRuntimeError, Context, PluginNotFoundError
+from code_runtime._cli.interrupts import watch_interrupts
 
 from .problem import MISUSE, OK, PROGRAM_FAILED, Misuse
 from .text import show
@@ -119,15 +120,13 @@ class _Watch:
     async def run(
         self, on_interrupt: Callable[[], object], *, task_status: TaskStatus[None]
     ) -> None:
-        """Hand the first signal on and end the process on the second."""
-        with self.scope, anyio.open_signal_receiver(signals.SIGINT, signals.SIGTERM) as received:
-            task_status.started()
-            async for number in received:
-                if self.number is not None:
-                    # Servers notice the end of their input, guards of programs that of ours.
-                    os._exit(128 + number)
-                self.number = number
-                on_interrupt()
+
+        def on_first(number: signals.Signals) -> None:
+            self.number = number
+            on_interrupt()
+
+        with self.scope:
+            await watch_interrupts(on_first, task_status=task_status)
 
 
 def _single(error: Exception) -> Exception:

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
-import anyio.abc
 
 from code_runtime import AbortSignal, CodeRunRequest, CodeRuntimeError, Context
 
 from .bindings import load_bindings
 from .discovery import installed_names, language_of, provider_for
+from .interrupts import watch_interrupts
 from .problem import MISUSE, OK, PROGRAM_FAILED, Misuse
 from .report import complain, document, open_report, show_result, show_run
 from .screen import Screen, silence
@@ -158,8 +158,14 @@ async def _run(
     request = CodeRunRequest(plan.program, bindings, signal=abort, on_log=on_log, record=record)
     outcome: tuple[CodeRunResult, float] | None = None
     problem: Exception | None = None
+
+    def on_interrupt(number: signals.Signals) -> None:
+        abort.abort(f"interrupted by {number.name}")
+        if screen is not None:
+            screen.note("stopping, Ctrl-C again to kill")
+
     async with anyio.create_task_group() as tasks:
-        await tasks.start(_watch_interrupts, abort, screen)
+        await tasks.start(watch_interrupts, on_interrupt)
         if screen is not None:
             tasks.start_soon(screen.drive)
         # Errors are carried out by hand: a task group would wrap them.
@@ -201,21 +207,3 @@ def _single(error: Exception) -> Exception:
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
-
-
-async def _watch_interrupts(
-    abort: AbortSignal,
-    screen: Screen | None,
-    *,
-    task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
-) -> None:
-    """Abort the run on the first interrupt and leave at once on the second."""
-    with anyio.open_signal_receiver(signals.SIGINT, signals.SIGTERM) as received:
-        task_status.started()
-        async for number in received:
-            if abort.aborted:
-                # Guards notice that this process is gone and end what it started.
-                os._exit(128 + number)
-            abort.abort(f"interrupted by {signals.Signals(number).name}")
-            if screen is not None:
-                screen.note("stopping, Ctrl-C again to kill")
