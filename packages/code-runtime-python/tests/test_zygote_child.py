@@ -13,7 +13,7 @@ import anyio.to_thread
 import pytest
 
 from code_runtime._guarded import Warden, Zygote, open_warden
-from code_runtime_python._process import CHILD_FOLDER
+from code_runtime_python._interpreter import CHILD_FOLDER
 
 pytestmark = [
     pytest.mark.anyio,

@@ -15,6 +15,7 @@ import stat
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import anyio
@@ -23,6 +24,8 @@ from code_runtime._errors import ConfigError, HostStartError
 
 from ._config import OWNER
 
+# What it runs.
+CHILD_FOLDER: Final = Path(__file__).parent / "_child"
 PROBE_TIMEOUT_S: Final = 5
 MAX_PROBE_BYTES: Final = 1_024
 LEAST_VERSION: Final = (3, 10)

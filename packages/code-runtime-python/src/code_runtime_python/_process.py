@@ -13,7 +13,6 @@ import socket
 from collections.abc import Awaitable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, final
 
 import anyio
@@ -45,11 +44,11 @@ from ._frames import (
     plain_log,
     plain_logs,
 )
+from ._interpreter import CHILD_FOLDER
 
 if TYPE_CHECKING:
     from ._session import PythonSession
 
-CHILD_FOLDER: Final = Path(__file__).parent / "_child"
 # After `done` a program gets this long to leave by itself: the child bounds its own part.
 EXIT_WINDOW_S: Final = 1.0
 # A process without open descriptors, or without a session, gets this long to end by itself.

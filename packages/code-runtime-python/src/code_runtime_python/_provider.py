@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import final
+from typing import TYPE_CHECKING, ClassVar, final
 
 from code_runtime import CodeRunRequest, CodeRunResult, Context
 from code_runtime._checks import ProviderCheck
@@ -19,13 +19,15 @@ from code_runtime._guarded import Zygote
 from code_runtime._vocabulary import CodeRunFailure, FailureKind
 
 from ._config import OWNER, PythonConfig
-from ._interpreter import find_interpreter
-from ._process import CHILD_FOLDER, ProgramProcess
-from ._session import PythonSession
+from ._interpreter import CHILD_FOLDER, find_interpreter
+
+if TYPE_CHECKING:
+    from ._process import ProgramProcess
+    from ._session import PythonSession
 
 
 @final
-class PythonCodeRuntime(PooledCodeRuntime[ProgramProcess]):
+class PythonCodeRuntime(PooledCodeRuntime["ProgramProcess"]):
     """Runs Python programs, each in a fresh CPython process.
 
     Load it with `await ctx.plugin(PythonCodeRuntime, config)`; `config` has the fields of
@@ -40,6 +42,8 @@ class PythonCodeRuntime(PooledCodeRuntime[ProgramProcess]):
         ConfigError: a field of the config is wrong (at load).
         HostStartError: the interpreter does not do, or does not start (at load).
     """
+
+    late_modules: ClassVar[tuple[str, ...]] = (f"{__package__}._process", f"{__package__}._session")
 
     def __init__(self, ctx: Context, config: object = None) -> None:
         self._config = PythonConfig.from_mapping(config)
@@ -67,6 +71,8 @@ class PythonCodeRuntime(PooledCodeRuntime[ProgramProcess]):
 
     def make_host(self, wardens: WardenKeeper, directories: RunDirectories) -> ProgramProcess:
         """Make a process that is not started yet."""
+        from ._process import ProgramProcess
+
         return ProgramProcess(
             wardens, self._python, self._config, directories, forks=self._start_method == "zygote"
         )
@@ -75,6 +81,8 @@ class PythonCodeRuntime(PooledCodeRuntime[ProgramProcess]):
         self, request: CodeRunRequest, program: bytes, settlement: Settlement, host: ProgramProcess
     ) -> PythonSession:
         """Make the session of a run."""
+        from ._session import PythonSession
+
         return PythonSession(request, self._config, settlement, host, self.task_group, program)
 
     def make_wardens(self, folder: str) -> WardenKeeper:

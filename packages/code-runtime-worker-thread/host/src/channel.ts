@@ -33,7 +33,6 @@ import {
   byteOffsetOf,
   codeOf,
   copyBytes,
-  jsonStringify,
   microtask,
   needStack,
   now,
@@ -42,6 +41,7 @@ import {
   utf8Write,
   writevSync,
 } from "./intrinsics.ts";
+import { stringText } from "./json.ts";
 
 const SCRATCH_BYTES = 65_536;
 const INBOUND_BYTES = 65_536;
@@ -175,7 +175,7 @@ export class Channel {
   sendLog(text: string, admit: (cost: number) => boolean): boolean {
     if (!this.#open) return true;
     needStack();
-    const json = jsonStringify(text);
+    const json = stringText(text);
     const short = text.length <= SHORT_CHARS;
     const room = short ? SCRATCH_BYTES - LOG_HEAD_BYTES : byteLength(json, "utf8");
     const target = short ? this.#scratch : allocUnsafeSlow(LOG_HEAD_BYTES + room);

@@ -52,7 +52,12 @@ export const PromisePrototype = Promise.prototype;
 export const { isArray } = Array;
 export const { isNaN: isNotANumber, isSafeInteger, MAX_SAFE_INTEGER } = Number;
 export const { max, min } = Math;
-export const { freeze, keys: objectKeys } = Object;
+export const {
+  freeze,
+  keys: objectKeys,
+  getOwnPropertyNames: ownNames,
+  getOwnPropertySymbols: ownSymbols,
+} = Object;
 export const { parse: jsonParse } = JSON;
 export const jsonStringify = JSON.stringify as (text: string) => string;
 export const hasOwn = Object.hasOwn;

@@ -34,6 +34,8 @@ import {
   objectKeys,
   objectToString,
   ownKeys,
+  ownNames,
+  ownSymbols,
   SetCtor,
   setAdd,
   setDelete,
@@ -71,6 +73,11 @@ const SHALLOW_DEPTH = 16;
 const CACHED_KEYS = 2_000;
 const CACHED_KEY_CHARS = 64;
 const MAX_UTF8_PER_UNIT = 3;
+const PLAIN_CHARS = 64;
+const SPACE = 0x20;
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const TILDE = 0x7e;
 
 const keyTexts = new MapCtor<unknown, unknown>();
 let cachedKeys = 0;
@@ -213,7 +220,8 @@ function objectFault(value: object, keyCount: number): Fault | undefined {
   if (prototype !== null && prototype !== ObjectPrototype && !isForeign(prototype, "Object")) {
     return fault(className(value, prototype));
   }
-  if (ownKeys(value).length !== keyCount) {
+  // Both come from the caches of V8, like the keys; to have them together takes three times as long.
+  if (ownNames(value).length !== keyCount || ownSymbols(value).length > 0) {
     const tag = slice(objectToString(value), 8, -1);
     return fault(tag === "Object" ? "an object with hidden or symbol keys" : cut(tag, 60));
   }
@@ -221,6 +229,24 @@ function objectFault(value: object, keyCount: number): Fault | undefined {
   if (keyCount > 0) return undefined;
   const tag = slice(objectToString(value), 8, -1);
   return tag === "Object" ? undefined : fault(cut(tag, 60));
+}
+
+/**
+ * Spell a string as JSON; a short plain one by hand, which takes half as long.
+ *
+ * @param text - Any string.
+ * @returns Its JSON text, as `JSON.stringify` has it.
+ */
+export function stringText(text: string): string {
+  const length = text.length;
+  if (length > PLAIN_CHARS) return jsonStringify(text);
+  for (let index = 0; index < length; index++) {
+    const unit = charCodeAt(text, index);
+    if (unit < SPACE || unit > TILDE || unit === QUOTE || unit === BACKSLASH) {
+      return jsonStringify(text);
+    }
+  }
+  return `"${text}"`;
 }
 
 /** Spells a number, or tells why it is none of JSON's. Integral ones keep all their digits. */
@@ -268,7 +294,7 @@ class Encoder {
     if (typeof value === "string") {
       // Each unit costs a byte at least: a string that cannot fit is not spelled at all.
       if (this.#writer.isOver(value.length + 2)) return LIMIT;
-      this.#writer.pending += jsonStringify(value);
+      this.#writer.pending += stringText(value);
       return undefined;
     }
     if (typeof value === "object" && value !== null) return this.#open(value);

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import vm from "node:vm";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { decode, type Encoded, encode } from "../src/json.ts";
+import { decode, type Encoded, encode, stringText } from "../src/json.ts";
 
 interface Vector {
   readonly name?: string;
@@ -318,6 +318,20 @@ test("encode() spells what JSON.stringify spells, for any value that both keep (
     }),
     { numRuns: 500 },
   );
+});
+
+test("stringText() spells every unit as JSON.stringify does, in strings of any length (WT-096)", () => {
+  for (let unit = 0; unit <= 0xffff; unit++) {
+    const char = String.fromCharCode(unit);
+    if (stringText(char) !== JSON.stringify(char)) throw new Error(`unit ${unit}`);
+  }
+  for (const length of [0, 1, 63, 64, 65, 1_000]) {
+    for (const char of ["a", " ", "~", "\u007f", '"', "\\", "\n", "é", "\ud800", "😀"]) {
+      for (const text of [char + "x".repeat(length), "x".repeat(length) + char]) {
+        expect(stringText(text)).toBe(JSON.stringify(text));
+      }
+    }
+  }
 });
 
 test("encode() spells the double that 2^53 + 1 is (WT-116)", () => {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final, final
+from typing import TYPE_CHECKING, ClassVar, Final, final
 
 import anyio
 
@@ -21,16 +21,18 @@ from code_runtime._text import describe
 from code_runtime._vocabulary import CodeRunFailure, FailureKind
 
 from ._config import OWNER, WorkerThreadConfig
-from ._host import NodeHost
 from ._node import NodeBinary, find_node, list_candidates
-from ._session import RunSession
+
+if TYPE_CHECKING:
+    from ._host import NodeHost
+    from ._session import RunSession
 
 # Below this a trial run at load tells whether a worker can live in the heap at all.
 COMFORTABLE_HEAP_MB: Final = 64
 
 
 @final
-class WorkerThreadCodeRuntime(PooledCodeRuntime[NodeHost]):
+class WorkerThreadCodeRuntime(PooledCodeRuntime["NodeHost"]):
     """Runs TypeScript programs, each in a fresh Node worker thread.
 
     Load it with `await ctx.plugin(WorkerThreadCodeRuntime, config)`; `config` has the fields of
@@ -46,6 +48,8 @@ class WorkerThreadCodeRuntime(PooledCodeRuntime[NodeHost]):
         ConfigError: a field of the config is wrong (at load).
         HostStartError: Node cannot be found or started (at load).
     """
+
+    late_modules: ClassVar[tuple[str, ...]] = (f"{__package__}._host", f"{__package__}._session")
 
     def __init__(self, ctx: Context, config: object = None) -> None:
         self._config = WorkerThreadConfig.from_mapping(config)
@@ -71,6 +75,8 @@ class WorkerThreadCodeRuntime(PooledCodeRuntime[NodeHost]):
 
     def make_host(self, wardens: WardenKeeper, directories: RunDirectories) -> NodeHost:
         """Make a Node host that is not started yet."""
+        from ._host import NodeHost
+
         assert self._node is not None
         return NodeHost(wardens, self._node, self._config, directories)
 
@@ -78,6 +84,8 @@ class WorkerThreadCodeRuntime(PooledCodeRuntime[NodeHost]):
         self, request: CodeRunRequest, program: bytes, settlement: Settlement, host: NodeHost
     ) -> RunSession:
         """Make the session of a run."""
+        from ._session import RunSession
+
         return RunSession(request, self._config, settlement, host, self.task_group, program)
 
     def make_wardens(self, folder: str) -> WardenKeeper:

@@ -110,7 +110,7 @@ class HostPool(Generic[H]):
         host = await self._boot_host()
         self._offer(host)
         self._task_group.start_soon(self._trim)
-        self._refill()
+        self._replace()  # not at once: the first run is often on its way
 
     async def take(self) -> H:
         """Return a host that waits for a run; the caller gives it back.

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
-from typing import Final, Generic, Protocol, TypeVar
+from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 import anyio.to_thread
 
 from code_runtime._abort import render_reason
@@ -104,7 +106,12 @@ class PooledCodeRuntime(CodeRuntime, Generic[H]):
         ctx: The scope of the plugin.
         config: What `ctx.plugin` was given.
         limits: The checked config.
+
+    Attributes:
+        late_modules: Modules that only a process or a run needs: imported while the warden starts.
     """
+
+    late_modules: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, ctx: Context, config: object, limits: Limits) -> None:
         super().__init__(ctx, config)
@@ -222,6 +229,7 @@ class PooledCodeRuntime(CodeRuntime, Generic[H]):
     async def _start(
         self, pool: HostPool[H], wardens: WardenKeeper, task_group: anyio.abc.TaskGroup
     ) -> None:
+        task_group.start_soon(self._import_late)
         try:
             await task_group.start(wardens.serve)
         except (GuardError, OSError) as error:
@@ -232,6 +240,11 @@ class PooledCodeRuntime(CodeRuntime, Generic[H]):
         except HostBootError as error:
             failure = error
         await self.check_start(failure)
+
+    async def _import_late(self) -> None:
+        await anyio.lowlevel.checkpoint()  # the warden's process is on its way then
+        for name in self.late_modules:
+            importlib.import_module(name)
 
     async def _run_queued(self, request: CodeRunRequest, settlement: Settlement) -> CodeRunResult:
         limits = [ms for ms in (self._limits.max_wall_ms, request.max_wall_ms) if ms is not None]
