@@ -14,12 +14,13 @@ PAGE = Path(__file__).parents[1] / "docs/reference/errors.md"
 SILENT_FILES = (
     r"_guard_(portable|process|program)\.py$",  # words between guard and host
     r"_execution/_reading\.py$",  # states of a loop
-    r"_child/warm\.py$|_child/shield\.py$|_fatal\.py$|host/src/(scan|frames)\.ts$",
+    r"_child/warm\.py$|_fatal\.py$|host/src/(scan|frames)\.ts$",
 )
 SILENT_TEXTS = (
     r"\\[bdsw]|\|.*\||^\(…=>|^import |^const |^async function|^\"use strict\"|^(return|await) \w+|await import\(",
     r"Callable|Generator|^<(Context|int)|^CodeCall\(|^calls=|^Traceback|^Exception Group Traceback",
     r"^(await break|False None|console __|undefined NaN|name message)",  # lists of names
+    r"^(Expecting value|Extra data)$",  # the words of `json`, which has more of them
     r"^(load a plugin|a key of functions|register a cleanup|enter a child|Raised while)",
     r"^(start|watch|kill) (a|the) (program|warden|zygote)",  # an action of a message
     r"^(errors in|a line that says ready|nothing is sent|all that has|without await$|from import)",

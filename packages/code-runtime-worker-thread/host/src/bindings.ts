@@ -6,7 +6,6 @@
  */
 
 import type { Channel } from "./channel.ts";
-import { KIND } from "./frames.ts";
 import {
   construct,
   defineProperty,
@@ -20,9 +19,6 @@ import {
   needStack,
   PromiseCtor,
   slice,
-  WeakMapCtor,
-  weakGet,
-  weakSet,
   withoutThen,
 } from "./intrinsics.ts";
 import { decode, type Encoded, encode } from "./json.ts";
@@ -56,6 +52,35 @@ interface Call {
 }
 
 const MAX_LISTED = 20;
+
+const given = function (this: unknown, promise: object): object {
+  return promise;
+} as unknown as new (
+  promise: object,
+) => object;
+
+/** Marks a promise with a private field, which no program sees and which costs less than a `WeakMap`. */
+class Origin extends given {
+  readonly #member: Member;
+
+  constructor(promise: object, member: Member) {
+    super(promise);
+    this.#member = member;
+  }
+
+  static of(promise: object): Member | undefined {
+    return #member in promise ? promise.#member : undefined;
+  }
+}
+
+/** Of a promise: `await` takes it as it is, whatever became of `Promise.prototype`. */
+const OWN_CONSTRUCTOR = freeze({
+  __proto__: null,
+  value: PromiseCtor,
+  writable: false,
+  enumerable: false,
+  configurable: false,
+}) as unknown as PropertyDescriptor;
 
 /** Declares a property of an object that a program may hold. */
 function declare(target: object, key: string, value: unknown, visible: boolean): void {
@@ -93,7 +118,6 @@ const shownMember = (namespace: string, name: string): string =>
 export class Bindings {
   readonly #channel: Channel;
   readonly #calls = new MapCtor<unknown, unknown>();
-  readonly #origins = new WeakMapCtor<object, unknown>();
   readonly #specs: readonly NamespaceSpec[];
   #lastId = 0;
 
@@ -155,7 +179,7 @@ export class Bindings {
     this.#lastId = id;
     this.#own(promise, member);
     try {
-      this.#channel.send(KIND.CALL, [id, member.target, encoded.bytes]);
+      this.#channel.sendCall([id, member.target, encoded.bytes]);
     } catch (error) {
       // Nothing was sent: the stack is full.
       mapDelete(this.#calls, id);
@@ -164,10 +188,9 @@ export class Bindings {
     return promise;
   }
 
-  /** Remembers whose promise it is, and lets `await` take it as it is whatever became of `Promise.prototype`. */
   #own(promise: object, member: Member): void {
-    weakSet(this.#origins, promise, member.shown);
-    declare(promise, "constructor", PromiseCtor, false);
+    new Origin(promise, member);
+    defineProperty(promise, "constructor", OWN_CONSTRUCTOR);
   }
 
   #refuse(member: Member, above: (...v: unknown[]) => unknown, message: string): unknown {
@@ -200,7 +223,7 @@ export class Bindings {
    * @returns How the program wrote it, such as `tools.add`; undefined for other promises.
    */
   originOf(promise: object): string | undefined {
-    return weakGet(this.#origins, promise) as string | undefined;
+    return Origin.of(promise)?.shown;
   }
 
   /** Describes a promise found in a value that should be JSON. */

@@ -2,7 +2,7 @@
  * The worker's own socket to Python: frames out by synchronous writes, frames in by the event loop.
  *
  * What a program printed before a hot loop, an exit or a kill must have left the process, so every frame
- * is written at once, with `fs.writevSync` on the socket's descriptor (`fs.writeSync` looks for errors on an
+ * but that of a call which follows on another is written at once, with `fs.writevSync` on the socket's descriptor (`fs.writeSync` looks for errors on an
  * object with a prototype, where a program can put some). LOG frames go to a pipe, which takes a line in
  * half the time that a socket needs; Python reads what is in it before it looks at a later frame of the
  * socket. While the socket, or the pipe, is full the
@@ -51,6 +51,9 @@ const SHORT_CHARS = 10_000;
 const LOG_HEAD_BYTES = PREFIX_BYTES + 2 + 5;
 /** Open for writing, and say so when the pipe is full. */
 const LOG_FLAGS = fs.constants.O_WRONLY | fs.constants.O_NONBLOCK;
+/** A write costs as much as all else of a call; so many calls, of so many bytes, share one. */
+const CALLS_COUNT = 32;
+const CALLS_BYTES = 16_384;
 const WAIT_MS = 0.2;
 const LONG_WAIT_MS = 2;
 const SHORT_WAITS = 50;
@@ -89,6 +92,11 @@ export class Channel {
   readonly #sleeper = new Int32Array(new SharedArrayBuffer(4));
   readonly #waited: Int32Array | undefined;
   readonly #socket: Outlet = { fd: -1, unfinished: undefined };
+  /** Frames of calls that wait for the end of this step of the program; they begin behind the first. */
+  readonly #calls = allocUnsafeSlow(CALLS_BYTES);
+  #callsEnd = 0;
+  #callsCount = 0;
+  #gathers = false;
   #logs: Outlet = this.#socket;
   #open = false;
   #first: Waiting | undefined;
@@ -161,8 +169,51 @@ export class Channel {
     const size = frameSize(kind, fields);
     const target = size <= SCRATCH_BYTES ? this.#scratch : allocUnsafeSlow(size);
     writeFrame(target, 0, kind, fields);
+    this.#sendGathered();
     this.#finish(this.#logs);
     this.#write(this.#socket, target, 0, size);
+  }
+
+  /**
+   * Send one CALL frame: the first of a step of the program at once, further ones together at its end.
+   *
+   * @param fields - As for `send`.
+   * @throws As `send` does; the frame will not be sent then.
+   */
+  sendCall(fields: FieldsOf<typeof KIND.CALL>): void {
+    if (!this.#open) return;
+    if (!this.#gathers) {
+      microtask(this.#endStep);
+      this.#gathers = true;
+      this.send(KIND.CALL, fields);
+      return;
+    }
+    const size = frameSize(KIND.CALL, fields);
+    if (this.#callsCount === CALLS_COUNT || this.#callsEnd + size > CALLS_BYTES) {
+      this.#sendGathered();
+    }
+    if (size > CALLS_BYTES) {
+      this.send(KIND.CALL, fields);
+      return;
+    }
+    // A stack that is full in the middle leaves the end where it was.
+    writeFrame(this.#calls, this.#callsEnd, KIND.CALL, fields);
+    this.#callsEnd += size;
+    this.#callsCount++;
+  }
+
+  readonly #endStep = (): void => {
+    this.#gathers = false;
+    this.#sendGathered();
+  };
+
+  #sendGathered(): void {
+    const end = this.#callsEnd;
+    if (end === 0) return;
+    this.#finish(this.#logs);
+    this.#write(this.#socket, this.#calls, 0, end);
+    this.#callsEnd = 0;
+    this.#callsCount = 0;
   }
 
   /**
@@ -181,6 +232,7 @@ export class Channel {
     const target = short ? this.#scratch : allocUnsafeSlow(LOG_HEAD_BYTES + room);
     const cost = utf8Write(target, json, LOG_HEAD_BYTES, room);
     if (!admit(cost)) return false;
+    this.#sendGathered();
     this.#write(this.#logs, target, putLogHead(target, cost), LOG_HEAD_BYTES + cost);
     return true;
   }

@@ -72,6 +72,52 @@ test("Channel.sendLog() writes the bytes that encodeFrame() gives", async () => 
   close();
 });
 
+test("Channel.sendCall() sends the first call of a step at once, the others together", async () => {
+  const { channel, socket, close } = await connect(false);
+  const { fd } = (socket as unknown as { _handle: { fd: number } })._handle;
+  const arrived = (): string[] => {
+    const found: string[] = [];
+    const reader = new FrameReader((message) => {
+      if (message.kind === KIND.CALL) found.push(textOf(message.argument));
+      else if (message.kind === KIND.LOG) found.push(`log ${textOf(message.text)}`);
+    });
+    const chunk = Buffer.alloc(1_048_576);
+    try {
+      reader.push(chunk.subarray(0, fs.readSync(fd, chunk)));
+    } catch (error) {
+      expect((error as NodeJS.ErrnoException).code).toBe("EAGAIN");
+    }
+    return found;
+  };
+  let calls = 0;
+  const call = (argument = `${calls}`): void => {
+    calls++;
+    channel.sendCall([calls, Buffer.from("[]"), Buffer.from(argument)]);
+  };
+  call();
+  expect(arrived()).toEqual(["0"]);
+  call();
+  call();
+  expect(arrived()).toEqual([]);
+  await null;
+  expect(arrived()).toEqual(["1", "2"]);
+  for (let count = 0; count < 34; count++) call();
+  expect(arrived()).toHaveLength(33); // the first, and 32 behind it
+  channel.sendLog('"', () => true);
+  expect(arrived()).toEqual(["36", 'log "\\""']);
+  call();
+  const large = "9".repeat(20_000);
+  call(large);
+  expect(arrived()).toEqual(["37", large]);
+  call();
+  channel.send(KIND.LIMIT, []);
+  expect(arrived()).toEqual(["39"]);
+  await null;
+  call();
+  expect(arrived()).toEqual(["40"]);
+  close();
+});
+
 test("Channel sends LOG frames through the pipe, and all else to the socket", async () => {
   const folder = fs.mkdtempSync(join(tmpdir(), "channel-test-"));
   const path = join(folder, "logs");

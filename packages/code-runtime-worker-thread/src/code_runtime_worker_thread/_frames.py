@@ -55,10 +55,13 @@ class FrameKind(NamedTuple):
     name: str
     field_names: tuple[str, ...]
     field_types: tuple[type, ...]
+    integer_indices: tuple[int, ...]
 
 
 def _kind(name: str, **fields: type) -> FrameKind:
-    return FrameKind(name, tuple(fields), tuple(fields.values()))
+    types = tuple(fields.values())
+    integers = tuple(index for index, kind in enumerate(types) if kind is int)
+    return FrameKind(name, tuple(fields), types, integers)
 
 
 FRAMES: Final[dict[int, FrameKind]] = {
@@ -87,8 +90,7 @@ Message = tuple[int, tuple[Any, ...]]
 _SHORT_ARRAY: Final = 0x90
 _LENGTH = struct.Struct(">I")
 _pack_length = _LENGTH.pack
-# The length of a LOG frame, the begin of its body, and the length of its text.
-_SHORT_LOG = struct.Struct(">I3sB")
+# The begin of the body of a LOG frame whose text has a length of one byte, which follows.
 _SHORT_LOG_HEAD: Final = bytes((_SHORT_ARRAY + 2, LOG, 0xC4))
 _pack_body = msgpack.Packer(use_bin_type=True, autoreset=True).pack
 
@@ -142,10 +144,10 @@ def decode_body(body: bytes | bytearray | memoryview) -> Message:
             f"Cannot decode frame {row.name}: fields {[type(f).__name__ for f in fields]}, "
             f"expected {[t.__name__ for t in row.field_types]}"
         )
-    for field in fields:
-        if type(field) is int and not 0 <= field <= MAX_UINT:
+    for index in row.integer_indices:
+        if not 0 <= fields[index] <= MAX_UINT:
             raise ProtocolError(
-                f"Cannot decode frame {row.name}: integer {field}, expected 0 to 2**53-1"
+                f"Cannot decode frame {row.name}: integer {fields[index]}, expected 0 to 2**53-1"
             )
     return kind, fields
 
@@ -191,16 +193,6 @@ class FrameReader:
                     texts, offset = logs
                     yield LOGS, (texts, cost_bytes(len(texts), offset))
             while available - offset >= 4:
-                if available - offset > _SHORT_LOG.size:
-                    length, head, size = _SHORT_LOG.unpack_from(buffer, offset)
-                    end = offset + 4 + length
-                    is_short_log = head == _SHORT_LOG_HEAD and size == length - 4
-                    if is_short_log and end <= available and length <= self._max_body_bytes:
-                        # Most frames of a talkative program, spelled as the worker spells them.
-                        text = bytes(buffer[offset + _SHORT_LOG.size : end])
-                        offset = end
-                        yield LOG, (text,)
-                        continue
                 (length,) = _LENGTH.unpack_from(buffer, offset)
                 if length > self._max_body_bytes:
                     raise ProtocolError(
@@ -210,8 +202,12 @@ class FrameReader:
                 end = offset + 4 + length
                 if end > available:
                     break
-                message = decode_body(bytes(memoryview(buffer)[offset + 4 : end]))
+                body = buffer[offset + 4 : end]
                 offset = end
-                yield message
+                if body.startswith(_SHORT_LOG_HEAD) and length > 4 and body[3] == length - 4:
+                    # Most frames of a talkative program, spelled as the worker spells them.
+                    yield LOG, (bytes(body[4:]),)
+                else:
+                    yield decode_body(body)
         finally:
             del buffer[:offset]

@@ -26,11 +26,13 @@ from typing import Any, TypeAlias, cast
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 """A value that crosses the boundary; an integral number is an `int`."""
 
+_Error = json.JSONDecodeError
 _SAFE = 2**53
 _PIECE = 8_192  # code points of a long string that are escaped at a time
 _LONG = 1_024  # a longer string is not kept in a group of values, which bounds the group's size
 _GROUP = 1_024  # values that are proved, and parts that are joined, at a time
 _SMALL = 4  # groups, or pieces of long strings
+_FEW_BRACKETS = 1_000  # containers that the C decoder may enter, whatever its recursion limit
 _FAST_DEPTH = 100  # containers that the C encoder may recurse into, far below any stack limit
 _TYPES = frozenset({type(None), bool, int, float, str, list, dict})
 
@@ -64,6 +66,8 @@ def encode(value: object, spell: Callable[[object], bytes] | None = None) -> byt
     Raises:
         LosslessJsonError: the value, or a part of it, is not lossless JSON.
     """
+    if _is_word(value):
+        return _scalar_text(value).encode()
     pieces = _pieces(value)
     start = list(islice(pieces, 2))
     if len(start) == 1:  # small: the exact lane takes less time than the proof of the fast one
@@ -124,6 +128,8 @@ def encode_small(value: object) -> bytes | None:
     Raises:
         LosslessJsonError: a part of the value that was reached is not lossless JSON.
     """
+    if _is_word(value):
+        return _scalar_text(value).encode()
     pieces = list(islice(_pieces(value), _SMALL + 1))
     return b"".join(pieces) if len(pieces) <= _SMALL else None
 
@@ -164,18 +170,20 @@ def decode(text: bytes) -> JsonValue:
     """
     try:
         source = str(text, "utf-8")
-        if _c_stack_is_safe(text):
+        if len(text) <= _FEW_BRACKETS or _c_stack_is_safe(text):
             if b"." in text and _has_plain_numbers(text):
-                decoder = _PLAIN_NUMBERS
+                reader = _PLAIN_NUMBERS
             else:
-                odd = _NEGATIVE_ZERO.search(text) or _LONG_DIGITS in text.translate(_DIGITS)
-                decoder = _ANY_INTEGERS if odd else _SHORT_INTEGERS
-            with suppress(RecursionError):  # deeper than the C decoder goes
-                return cast("JsonValue", decoder.decode(source))
+                odd = _has_negative_zero(text) or _LONG_DIGITS in text.translate(_DIGITS)
+                reader = _ANY_INTEGERS if odd else _SHORT_INTEGERS
+            try:
+                return reader.read(source)
+            except RecursionError:  # deeper than the C decoder goes
+                return _decode_exact(source)
         return _decode_exact(source)
     except UnicodeDecodeError as error:
         raise _refused(f"invalid UTF-8 at byte {error.start}") from None
-    except json.JSONDecodeError as error:
+    except _Error as error:
         raise _refused(f"{error.msg} at character {error.pos}") from None
 
 
@@ -234,7 +242,7 @@ def fitting_prefix(text: str, budget: int) -> str:
 def _quoted(text: str) -> str:
     """Spell a string as JSON; what is returned can always be encoded as UTF-8."""
     quoted = _escape(text)
-    if _has_surrogates(quoted):
+    if not quoted.isascii() and _SURROGATE.search(quoted) is not None:
         return _combined(quoted).encode("utf-8", "backslashreplace").decode()
     return quoted
 
@@ -482,6 +490,8 @@ def _walk(value: object, walk: list[_Open]) -> Iterator[bytes]:
             kind = type(item)
             if kind is str and len(item) <= _LONG:
                 parts.append(lead + _quoted(item))
+            elif kind is int and -_SAFE <= item <= _SAFE:
+                parts.append(f"{lead}{item}")
             elif kind is str:
                 parts.append(lead + '"')
                 for piece in _slices(item):
@@ -511,12 +521,18 @@ def _walk(value: object, walk: list[_Open]) -> Iterator[bytes]:
             lead = ","
 
 
-def _scalar_text(item: object) -> str:
+def _is_word(value: object) -> bool:
+    """Tell whether a value is None, a bool or a number."""
+    kind = type(value)  # not looked for in a set: a metaclass may define __hash__
+    return value is None or kind is bool or kind is int or kind is float
+
+
+def _scalar_text(item: Any) -> str:
     kind = type(item)
     if kind is int:
-        return str(_exact(cast("int", item)))
+        return str(_exact(item))
     if kind is float:
-        return _float_text(cast("float", item))
+        return _float_text(item)
     if item is None:
         return "null"
     if kind is bool:
@@ -570,13 +586,41 @@ def _has_plain_numbers(text: bytes) -> bool:
     digits = text.translate(_DIGITS, b".")
     if _LONG_DIGITS in digits or b"0e" in digits or b"0E" in digits:
         return False
-    return not (_NEGATIVE_ZERO.search(text) or _ZERO_FRACTION.search(text))
+    return not (_has_negative_zero(text) or _ZERO_FRACTION.search(text))
 
 
 def _c_stack_is_safe(text: bytes) -> bool:
     # Before CPython 3.12 only the recursion limit stops the C decoder; a host may have raised it.
     limited = sys.version_info >= (3, 12) or sys.getrecursionlimit() <= 5_000
-    return limited or text.count(b"[") + text.count(b"{") <= 1_000
+    return limited or text.count(b"[") + text.count(b"{") <= _FEW_BRACKETS
+
+
+def _has_negative_zero(text: bytes) -> bool:
+    return b"-0" in text and _NEGATIVE_ZERO.search(text) is not None
+
+
+class _Reader:
+    """The C scanner with its settings; nothing that a program may replace in `json` matters."""
+
+    __slots__ = ("_scan",)
+
+    def __init__(self, decoder: json.JSONDecoder) -> None:
+        self._scan: Any = vars(decoder)["scan_once"]
+
+    def read(self, source: str) -> JsonValue:
+        """Parse a text; raises what `JSONDecoder.decode` raises."""
+        # Few peers write space around a value, and to look for it takes longer than to read it.
+        value: JsonValue
+        start = 0 if source[:1] > " " else _skip(source, 0)
+        try:
+            value, end = self._scan(source, start)
+        except StopIteration as error:
+            raise _Error("Expecting value", source, error.value) from None
+        if end < len(source):
+            end = _skip(source, end)
+        if end != len(source):
+            raise _Error("Extra data", source, end)
+        return value
 
 
 def _decode_exact(source: str) -> JsonValue:
@@ -671,11 +715,11 @@ def _sum(costs: Iterable[int], limit: int | None) -> int | None:
 _ENCODER = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")
 )
-_ANY_INTEGERS = json.JSONDecoder(
-    parse_int=_read_integer, parse_float=_read_float, parse_constant=_read_float
+_ANY_INTEGERS = _Reader(
+    json.JSONDecoder(parse_int=_read_integer, parse_float=_read_float, parse_constant=_read_float)
 )
-_SHORT_INTEGERS = json.JSONDecoder(parse_float=_read_float, parse_constant=_read_float)
-_PLAIN_NUMBERS = json.JSONDecoder(parse_constant=_read_float)
+_SHORT_INTEGERS = _Reader(json.JSONDecoder(parse_float=_read_float, parse_constant=_read_float))
+_PLAIN_NUMBERS = _Reader(json.JSONDecoder(parse_constant=_read_float))
 _scan_string: Callable[[str, int, bool], tuple[str, int]] = vars(json.decoder)["scanstring"]
 _TYPE_NAME: Callable[[type], object] = vars(type)["__name__"].__get__
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -27,7 +27,6 @@ from socket import socketpair
 from types import ModuleType
 from typing import TYPE_CHECKING, NoReturn
 
-from . import shield
 from .bindings import Calls, Member, build_namespaces, unawaited_report
 from .channel import Channel
 from .ending import leave
@@ -64,7 +63,6 @@ _set_recursion_limit = sys.setrecursionlimit
 
 def rehearse() -> None:
     """Do in a zygote what makes the first run of a process slow, and leave nothing of it."""
-    shield.apply()
     ours, theirs = socketpair()
     with ours:
         channel = Channel(theirs.detach())
@@ -121,7 +119,6 @@ class _Run:
 
     def serve(self) -> NoReturn:
         """Go through the whole life of the child."""
-        shield.apply()
         warm_up(self._channel, self._loop)
         # The collector would write to every object that was imported: it is told to leave these
         # alone, and stays off until the program has been compiled.

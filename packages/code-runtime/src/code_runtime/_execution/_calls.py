@@ -46,17 +46,12 @@ class _Call:
 
     id: int
     record: CallRecord
-    size_bytes: int
+    held_bytes: int  # what the call takes in memory
     text: bytes | None = None
     value: JsonValue = None
     # What a task has to wait for: what the function has returned, else work of the desk's own.
     result: Awaitable[object] | None = None
     work: Coroutine[object, object, None] | None = None
-
-    @property
-    def held_bytes(self) -> int:
-        """What the call takes in memory."""
-        return self.size_bytes + CALL_BYTES
 
 
 class ReplyEncoder(Protocol):
@@ -154,7 +149,7 @@ class CallDesk:
         """Start one call whose argument is still JSON text; see `accept`."""
         if self._claim(call_id):
             record = self._journal.begin(namespace, member, argument)
-            self._enter(_Call(call_id, record, len(argument), text=argument))
+            self._enter(_Call(call_id, record, len(argument) + CALL_BYTES, text=argument))
 
     def accept(
         self,
@@ -180,7 +175,7 @@ class CallDesk:
             if self._journal.keeps_previews:
                 argument = encode(value) if preview is None else preview
             record = self._journal.begin(namespace, member, argument)
-            self._enter(_Call(call_id, record, size_bytes, value=value))
+            self._enter(_Call(call_id, record, size_bytes + CALL_BYTES, value=value))
 
     def flush(self) -> None:
         """Send the answers that are ready: all that was read at a time has been accepted."""

@@ -107,7 +107,10 @@ class JobRunners(Generic[J]):
     def _schedule(self) -> None:
         # One task, until the first job waits; then as many again as wait, so that a crowd of
         # waiting jobs begins in few turns of the loop.
-        wanted_count = min(len(self._queue), max(1, len(self._running)))
+        crowd_count = len(self._running) or 1
+        if self._scheduled_count >= crowd_count:
+            return  # most often
+        wanted_count = min(len(self._queue), crowd_count)
         while self._scheduled_count < wanted_count:
             self._scheduled_count += 1
             if self._parked:
