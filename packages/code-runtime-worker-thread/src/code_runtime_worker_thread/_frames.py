@@ -203,11 +203,12 @@ class FrameReader:
                 if end > available:
                     break
                 body = buffer[offset + 4 : end]
-                offset = end
                 if body.startswith(_SHORT_LOG_HEAD) and length > 4 and body[3] == length - 4:
                     # Most frames of a talkative program, spelled as the worker spells them.
-                    yield LOG, (bytes(body[4:]),)
+                    message: Message = LOG, (bytes(body[4:]),)
                 else:
-                    yield decode_body(body)
+                    message = decode_body(body)
+                offset = end
+                yield message
         finally:
             del buffer[:offset]
