@@ -37,3 +37,22 @@ def call(id, name, args=None, space="tools"):
     raw(b'{"type":"call","id":%s,"global":%s,"name":%s,"args":%s}\n' % tuple(
         json.dumps(item).encode() for item in (id, space, name, args)))
 """
+
+THROUGH_PIPE = (
+    FORGE
+    + r"""
+PIPE = max(
+    number for number in map(int, os.listdir("/proc/self/fd"))
+    if os.path.exists(f"/proc/self/fd/{number}") and stat.S_ISFIFO(os.fstat(number).st_mode)
+)  # as the socket
+
+def through_pipe(data):
+    rest = memoryview(data)
+    while rest:
+        try:
+            rest = rest[os.write(PIPE, rest):]
+        except BlockingIOError:
+            select.select([], [PIPE], [])
+"""
+)
+"""The same, and the pipe of its logs."""

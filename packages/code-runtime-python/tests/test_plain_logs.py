@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from run_requests import Provider, build_request
 
-from code_runtime._execution._logs import LogFlood, LogObserver
+from code_runtime._execution._logs import LogObserver
 from code_runtime_python._frames import plain_log, plain_logs
 from code_runtime_python._logs import LineLog
 
@@ -91,26 +91,6 @@ def test_lines_in_bulk_are_not_taken_where_each_one_counts() -> None:
         assert not log.add_plain_lines(["x", "y"])
         assert log.entries == before
     assert shown == []
-
-
-def test_flood_is_many_lines_in_little_time_and_nothing_else(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now_s = 100.0
-    monkeypatch.setattr("code_runtime._execution._logs.time.monotonic", lambda: now_s)
-    flood = LogFlood()
-    flood.note(63)
-    assert not flood()
-    flood.note(1)
-    assert flood()
-    flood.note(0)  # a call
-    assert not flood()
-    flood.note(64)
-    now_s += 0.0032
-    assert not flood()  # 50 µs and more for each
-    assert not flood()
-    flood.note(64)
-    assert flood()
 
 
 MIXED = """

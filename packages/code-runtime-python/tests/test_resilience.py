@@ -20,8 +20,8 @@ from python_forgery import FORGE
 from run_requests import Provider, Tools, build_request
 
 from code_runtime import AbortSignal, CodeRunResult, CodeRuntime, Context
-from code_runtime._execution._logs import LogObserver
 from code_runtime_python import PythonCodeRuntime
+from code_runtime_python._logs import LineLog
 
 pytestmark = pytest.mark.anyio
 
@@ -417,12 +417,12 @@ async def test_a_fault_of_our_own_in_a_log_ends_its_run(
 ) -> None:
     """Whatever raises where frames are read, the run does not wait for its wall."""
 
-    def fail(_: LogObserver) -> None:
+    def fail(_log: LineLog, _texts: list[str]) -> bool:
         raise RuntimeError("a fault of our own")
 
     async with provider() as runtime:
         with monkeypatch.context() as patch:
-            patch.setattr(LogObserver, "mark", fail)
+            patch.setattr(LineLog, "add_plain_lines", fail)
             result = await runtime.run(build_request("print('x')\nwhile True: pass"))
         assert result.error is not None
         assert (result.error.kind, result.error.message) == (

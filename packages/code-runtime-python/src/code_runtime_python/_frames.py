@@ -8,15 +8,18 @@ valid frame is dropped, and the run goes on. `docs/reference/fd3-protocol.md` li
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias, final
 
 from code_runtime._execution._logs import plain_text
-from code_runtime._lossless import JsonValue, LosslessJsonError, decode
+from code_runtime._lossless import JsonValue, LosslessJsonError, _scan_string, decode
 
 from ._child.wire import CUT_MARKER, DONE_KINDS, MAX_FRAGMENTS, MAX_FRAME_BYTES, DoneKind
 
 _BOM: Final = b"\xef\xbb\xbf"
+# The child cuts a long text into several frames.
+MAX_LOG_LINE_BYTES: Final = 65_536
 # The longest line with a number that is not exact of which more is wanted than that it is refused.
 MAX_SCANNED_BYTES: Final = 1_048_576
 # A string, ended or not, or what begins like a number. Possessive, and without a way to fail after
@@ -173,6 +176,65 @@ ChildMessage: TypeAlias = AckMessage | CallMessage | LogMessage | DoneMessage | 
 """What a valid line of the child means."""
 
 
+class LogError(ValueError):
+    """What came through the pipe of logs is no log frame of the child: the run is over."""
+
+    def __str__(self) -> str:
+        return "what came through the pipe of its logs is no log frame"
+
+
+@final
+class LogReader:
+    """Cuts what arrives through the pipe of logs into messages.
+
+    Attributes:
+        joins_logs: Whether entries may come many in one message, a list of their texts, each of
+            which costs as many bytes as it has characters and two quotes.
+    """
+
+    __slots__ = ("_lines", "joins_logs")
+
+    def __init__(self) -> None:
+        self._lines = LineReader(MAX_LOG_LINE_BYTES)
+        self.joins_logs = False
+
+    def push(self, chunk: bytes) -> Iterator[LogMessage | list[str]]:
+        """Take the next bytes of the pipe; the iterator is exhausted before the next ones.
+
+        Raises:
+            LogError: a line is no log frame, or too long for one.
+        """
+        try:
+            lines = self._lines.push(chunk)
+        except LineTooLongError:
+            raise LogError from None
+        texts = plain_logs(lines) if self.joins_logs else None
+        if texts is not None:
+            yield texts
+        else:
+            yield from map(parse_log, lines)
+
+
+def parse_log(line: bytes) -> LogMessage:
+    """Rebuild one line of the pipe of logs, in time linear in its length.
+
+    Raises:
+        LogError: it is no log frame as the child spells it.
+    """
+    text = plain_log(line)
+    if text is not None:
+        return LogMessage(text, truncated=False, is_open=False)
+    try:
+        source = str(line, "utf-8")
+        if line.startswith(_PLAIN_LOG):
+            text, end = _scan_string(source, len(_PLAIN_LOG), True)
+            truncated, is_open = _LOG_ENDS[source[end:]]
+            return LogMessage(text, truncated, is_open)
+    except (ValueError, KeyError):
+        pass
+    raise LogError
+
+
 def plain_log(line: bytes) -> str | None:
     """Return the text of a log frame that is one whole entry, as the child spells most of them.
 
@@ -189,7 +251,7 @@ def plain_logs(lines: list[bytes]) -> list[str] | None:
     """Return the texts of lines that are all what `plain_log` knows, without a step for each.
 
     Args:
-        lines: Two lines or more, as `LineReader` cuts them: none holds an LF.
+        lines: As `LineReader` cuts them: none holds an LF.
 
     Returns:
         The texts, or None if one line is something else.
@@ -261,6 +323,11 @@ def cut_message(message: str, max_bytes: int) -> str:
 _PLAIN_LOG: Final = b'{"type":"log","text":"'
 _LOG_HEAD_BYTES: Final = len(_PLAIN_LOG) - 1  # up to the text, whose quote is part of the sign
 _BETWEEN_PLAIN_LOGS: Final = f'"}}\n{_PLAIN_LOG.decode()}'
+_LOG_ENDS: Final = {
+    "}": (False, False),
+    ',"open":true}': (False, True),
+    ',"truncated":true}': (True, False),
+}
 _UTF8: Final = ("utf-8", "surrogatepass")
 
 

@@ -1,12 +1,13 @@
 """One program process: forked or started ahead, it serves one run and is gone.
 
-Reader tasks live as long as the process: the fd-3 channel and both output pipes. They hand what
-arrives to the session of the run, and stop at the end of the stream, which comes when the process
-is gone.
+Reader tasks live as long as the process: the fd-3 channel, the pipe of logs, both output pipes.
+They hand arrives to the session of the run, and stop at the end of the stream, which comes when the
+process is gone.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import socket
@@ -17,12 +18,13 @@ from typing import TYPE_CHECKING, Final, final
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 import anyio.to_thread
 
 from code_runtime._execution._answers import collector_off, has_exponents
 from code_runtime._execution._channel import StreamChannel
 from code_runtime._execution._journal import MAX_PREVIEW_BYTES
-from code_runtime._execution._logs import LogFlood
+from code_runtime._execution._log_pipe import LogPipe
 from code_runtime._execution._outlast import outlast
 from code_runtime._execution._output import OutputPipe, open_output
 from code_runtime._execution._pool import HostBootError
@@ -39,10 +41,10 @@ from ._frames import (
     DoneMessage,
     LineReader,
     LineTooLongError,
+    LogError,
     LogMessage,
+    LogReader,
     parse_child_frame,
-    plain_log,
-    plain_logs,
 )
 from ._interpreter import CHILD_FOLDER
 
@@ -56,11 +58,8 @@ CLOSED_TIMEOUT_S: Final = 2.0
 # 8 KiB keep the loop for 25 ms at worst, when they are nothing but brackets; what is longer is
 # parsed in a thread.
 PARSE_INLINE_BYTES: Final = 8_192
-# Fewer lines are as quick one by one.
-LEAST_PLAIN_LOGS: Final = 4
-# What a program can print before it has to wait for its host; the system may allow less. Small
-# frames take ten times their size of it.
-SEND_BUFFER_BYTES: Final = 1_048_576
+# What a program can print before it has to wait for its host; the system may allow less.
+PIPE_BYTES: Final = 1_048_576
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,9 @@ class ProgramProcess:
         self._process: GuardedProcess | None = None
         self._channel: StreamChannel[bytes] | None = None
         self._lines = LineReader()
-        self._flood = LogFlood()
+        self._logs: LogPipe[LogMessage | list[str]] | None = None
+        self._logs_end = -1  # for the process, until that has its boot frame
+        self._log_reader = LogReader()
         self._large_line = b""
         self._handled_count = 0
         self._settings: Settings = None
@@ -119,6 +120,7 @@ class ProgramProcess:
         self._readers_done = anyio.Event()
         self._served = anyio.Event()
         self._retired: str | None = None
+        self._has_failed = False  # for a fault of our own, and kills the process
         self.died_by_itself = False
 
     @property
@@ -163,7 +165,9 @@ class ProgramProcess:
                 task_status.started()
                 assert self._stdout is not None
                 assert self._stderr is not None
-                task_group.start_soon(self._read_channel)
+                assert self._logs is not None
+                task_group.start_soon(self._read_channel, self._logs)
+                task_group.start_soon(self._logs.read)
                 task_group.start_soon(self._stdout.read)
                 task_group.start_soon(self._stderr.read)
             self._readers_done.set()
@@ -171,6 +175,7 @@ class ProgramProcess:
             with anyio.move_on_after(CLOSED_TIMEOUT_S):
                 await self._process.wait_exit()
         except Exception:
+            self._has_failed = True
             if self._session is not None:
                 self._session.on_lost("its output could not be read")
             raise
@@ -183,7 +188,8 @@ class ProgramProcess:
                     await self._process.aclose()
                 if self._directory is not None:
                     await self._directories.remove(self._directory)
-            for closable in (self._channel, self._stdout, self._stderr):
+            self._close_logs_end()
+            for closable in (self._channel, self._logs, self._stdout, self._stderr):
                 if closable is not None:
                     closable.close()
             self._served.set()
@@ -222,9 +228,14 @@ class ProgramProcess:
             raise BrokenPipeError("the process is not as it was forked")
         # Another program of the same user may have stopped it while it waited.
         self.process.send_signal(signal.SIGCONT)
-        await self.channel.send(boot)
+        await self.channel.send(boot, self._logs_end)
+        self._close_logs_end()
         # Only now, since it wakes the guard; the program is not sent before the boot is answered.
         self.process.watch(self._config.memory_bytes)
+
+    def join_logs(self) -> None:
+        """Let entries come many in one message: nobody looks at them one by one."""
+        self._log_reader.joins_logs = True
 
     async def wait_read(self) -> None:
         """Wait until the channel is read to its end."""
@@ -249,7 +260,7 @@ class ProgramProcess:
             How the process ended; not by this kill when it was dead before.
         """
         self.retire("the process was killed")
-        if self.process.exit_status is not None:
+        if self.process.exit_status is not None and not self._has_failed:
             self.died_by_itself = True
         await self.process.kill()
         await outlast(self._readers_done.wait, lambda: self._handled_count)
@@ -312,43 +323,55 @@ class ProgramProcess:
         """Open our ends of the channel and the pipes; return the ends for the process."""
         ours, control = socket.socketpair()
         theirs.callback(control.close)
+        self._channel = StreamChannel(ours, self._lines.push)
+        logs, self._logs_end = os.pipe()
+        self._logs = LogPipe(logs, self._log_reader.push, self._on_log, self._fail, LogError)
         with suppress(OSError):
-            control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
-        self._channel = StreamChannel(ours, self._cut)
+            fcntl.fcntl(logs, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         self._stdout, out = open_output(theirs, self._admit, self._room_bytes)
         self._stderr, err = open_output(theirs, self._admit, self._room_bytes)
         return control.fileno(), out, err
 
-    async def _read_channel(self) -> None:
+    async def _read_channel(self, logs: LogPipe[LogMessage | list[str]]) -> None:
         try:
             await self.channel.read(
                 self._on_line,
                 self._pause,
                 self._flush,
                 stays_awake=True,
-                is_flooded=self._flood,
+                catch_up=logs.catch_up,
             )
         except LineTooLongError as error:
-            self.retire(str(error))
-            if self._session is not None:
-                self._session.on_violation(str(error))
+            self._fail(str(error))
             return
+        finally:
+            self._close_logs_end()  # a process that has ended before its run never had it
+        while not logs.catch_up():
+            await anyio.lowlevel.checkpoint()
         self.retire("the process closed its channel")
         self._channel_done.set()
         if self._session is not None:
             self._session.on_closed()
 
-    def _cut(self, chunk: bytes) -> list[bytes]:
-        """Cut the lines that are complete; a flood of plain logs is handled right here."""
-        lines = self._lines.push(chunk)
-        if len(lines) < LEAST_PLAIN_LOGS or len(lines[0]) > PARSE_INLINE_BYTES:
-            return lines
-        texts = plain_logs(lines)
-        if texts is None or (self._session is not None and not self._session.on_plain_logs(texts)):
-            return lines
-        self._handled_count += len(lines)
-        self._flood.note(len(lines))
-        return []
+    def _close_logs_end(self) -> None:
+        if self._logs_end >= 0:
+            os.close(self._logs_end)
+            self._logs_end = -1
+
+    def _fail(self, reason: str) -> None:
+        self.retire(reason)
+        if self._session is not None:
+            self._session.on_violation(reason)
+
+    def _on_log(self, log: LogMessage | list[str]) -> None:
+        if isinstance(log, list):
+            self._handled_count += len(log)
+            if self._session is not None:
+                self._session.on_plain_logs(log)
+            return
+        self._handled_count += 1
+        if self._session is not None:
+            self._session.on_message(log, 0)
 
     def _on_line(self, line: bytes) -> None:
         self._handled_count += 1
@@ -356,12 +379,7 @@ class ProgramProcess:
             return
         if len(line) > PARSE_INLINE_BYTES:
             self._large_line = line
-        elif (text := plain_log(line)) is not None:
-            self._flood.note(1)
-            if self._session is not None:
-                self._session.on_plain_log(text)
         else:
-            self._flood.note(0)
             self._hand_over(parse_child_frame(line), len(line))
 
     def _pause(self) -> Awaitable[None] | None:

@@ -75,6 +75,8 @@ class PythonSession:
         self._program = program
         self._observer = LogObserver(request.on_log, record=request.record)
         self._logs = LineLog(config.max_log_bytes, self._observer)
+        if not self._observer.is_needed:
+            process.join_logs()
         self._journal = Journal(record=request.record)
         self._desk = CallDesk(
             task_group,
@@ -198,14 +200,11 @@ class PythonSession:
         else:
             self._settlement.decide(_failure_of(message, self._config.max_value_bytes))
 
-    def on_plain_log(self, text: str) -> None:
-        """A log frame that is one entry of printable ASCII without quotes and backslashes."""
-        if self._takes_output():
-            self._logs.add_part(text, is_open=False, cost_bytes=len(text) + 2)
-
-    def on_plain_logs(self, texts: list[str]) -> bool:
-        """Several such frames at once; return False if they have to be handed over one by one."""
-        return not self._takes_output() or self._logs.add_plain_lines(texts)
+    def on_plain_logs(self, texts: list[str]) -> None:
+        """Whole entries that cost as many bytes as they have characters, and two quotes."""
+        if self._takes_output() and not self._logs.add_plain_lines(texts):
+            for text in texts:
+                self._logs.add_part(text, is_open=False, cost_bytes=len(text) + 2)
 
     def on_output(self, line: str) -> None:
         """A line on the process's own stdout or stderr."""

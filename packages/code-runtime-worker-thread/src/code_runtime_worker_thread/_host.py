@@ -35,7 +35,7 @@ from . import _frames as frames
 from ._config import WorkerThreadConfig
 from ._fatal import FatalTextFilter
 from ._frames import FrameReader, Message, ProtocolError, encode_frame
-from ._log_pipe import LogPipe
+from ._log_pipe import NamedLogPipe
 from ._node import NodeBinary
 from ._worker import FrameChannel, Worker, listen
 
@@ -503,7 +503,7 @@ class NodeHost:
         return 0 if self._session is None else self._session.room_bytes
 
 
-async def _read_logs(worker: Worker, logs: LogPipe) -> None:
+async def _read_logs(worker: Worker, logs: NamedLogPipe) -> None:
     await worker.ready.wait()  # nobody has it open for writing before
     await logs.read()
 

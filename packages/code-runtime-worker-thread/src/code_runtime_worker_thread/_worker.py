@@ -18,7 +18,7 @@ from code_runtime._execution._channel import StreamChannel
 
 from . import _frames as frames
 from ._frames import MAX_BODY_BYTES, FrameReader, Message
-from ._log_pipe import LogPipe
+from ._log_pipe import NamedLogPipe
 
 MAX_DETAIL_BYTES: Final = 1_048_576
 # What a LOG frame has around its text, with room to spare.
@@ -59,7 +59,7 @@ class Worker:
         self._reader = FrameReader()
         self._log_reader = FrameReader(min(max_log_bytes + LOG_HEAD_BYTES, MAX_BODY_BYTES))
         self._channel: FrameChannel | None = None
-        self.logs: LogPipe | None = None
+        self.logs: NamedLogPipe | None = None
 
     @property
     def channel(self) -> FrameChannel:
@@ -111,7 +111,7 @@ class Worker:
             refuse: Told what is wrong with what comes through it.
         """
         try:
-            self.logs = LogPipe(folder, self._log_reader, handle, refuse)
+            self.logs = NamedLogPipe(folder, self._log_reader, handle, refuse)
         except OSError:
             return b""  # not every file system has named pipes
         return os.fsencode(self.logs.path)

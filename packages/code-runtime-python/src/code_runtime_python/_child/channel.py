@@ -2,7 +2,8 @@
 
 Frames are written at once and in full, before `send` returns, so that a kill loses nothing that was
 sent. While a write waits for room, what the host sends is read: host and child never wait for each
-other with both directions full.
+other with both directions full. A host may send a pipe along with its first frame: then log frames
+go there, which takes half the time.
 
 Three things may interrupt a write, and none may tear a frame. A signal handler that sends
 something itself finds the channel busy and leaves its frame to the send that it interrupted. A
@@ -17,8 +18,10 @@ from __future__ import annotations
 import fcntl
 from collections import deque
 from collections.abc import Callable
-from os import _exit, close, getpid, read, set_blocking, write
-from select import POLLIN, POLLOUT, poll
+from os import _exit, close, dup, getpid, read, set_blocking, write
+from select import PIPE_BUF, POLLIN, POLLOUT, poll
+from socket import CMSG_LEN, SCM_RIGHTS, SOL_SOCKET, socket
+from sys import byteorder
 from threading import RLock
 
 from .wire import READ_BYTES
@@ -27,6 +30,7 @@ _PRIVATE_FDS = (200, 100, 40)  # above what programs count through, below the us
 _READS_AT_A_TIME = 16  # chunks that one callback of the loop takes in
 _HEAD_BYTES = 200  # of a line that is lost, where its id is
 _JOIN_BYTES = 65_536  # smaller frames are joined to one write
+_RIGHT_BYTES = 4  # a descriptor in a control message
 
 
 class Channel:
@@ -39,13 +43,15 @@ class Channel:
     def __init__(self, fd: int) -> None:
         self.fd = _moved(fd)
         set_blocking(self.fd, False)
+        self.logs_fd = self.fd  # where log frames go
         self.owner = getpid()
         self.done = False  # whether the last frame was sent, or cannot be sent by this copy
         self.lock = RLock()
         self.on_input: Callable[[], object] | None = None
         self.on_leave: Callable[[], object] | None = None
         self._busy = False
-        self._outbox: deque[tuple[bytes, deque[int]]] = deque()  # a piece, and counts of its bytes
+        # Where a piece goes, the piece, and counts of its bytes that are written.
+        self._outbox: deque[tuple[int, bytes, deque[int]]] = deque()
         self._chunks: deque[bytes] = deque()
         self._held = bytearray()
         self._short_of_memory = False
@@ -68,14 +74,23 @@ class Channel:
             self.close()
 
     def close(self) -> None:
-        """Close the descriptor."""
+        """Close the descriptors."""
+        if self.logs_fd != self.fd:
+            close(self.logs_fd)
         close(self.fd)
-        self.fd = -1
+        self.fd = self.logs_fd = -1
 
     # Out
 
     def send(self, *parts: bytes, last: bool = False) -> None:
         """Write one frame, or several, given in pieces."""
+        self._send(self.fd, parts, last)
+
+    def send_logs(self, frames: bytes) -> None:
+        """Write log frames."""
+        self._send(self.logs_fd, (frames,), False)
+
+    def _send(self, fd: int, parts: tuple[bytes, ...], last: bool) -> None:
         if self.owner != getpid():
             return
         with self.lock:
@@ -83,31 +98,24 @@ class Channel:
                 return
             if len(parts) > 1 and sum(map(len, parts)) <= _JOIN_BYTES:
                 parts = (b"".join(parts),)
-            self._outbox.extend([(part, deque()) for part in parts])
+            self._outbox.extend([(fd, part, deque()) for part in parts])
             self.done = last
             self.flush()
 
-    def send_frame(self, frame: bytes) -> None:
-        """Write one frame, by a thread that has the lock; `send` with less ado."""
-        outbox = self._outbox
-        if self._busy or outbox or self.done:
-            self.send(frame)
-            return
-        counts: deque[int] = deque()
-        outbox.append((frame, counts))
-        try:
-            self._busy = True
-            counts.extend(map(write, (self.fd,), (frame,)))  # as in `_write`
-            if counts[0] == len(frame):
-                outbox.popleft()
-        except BlockingIOError:
-            pass
-        except OSError:
-            _exit(1)
-        finally:
-            self._busy = False
-        if outbox:
-            self.flush()
+    def send_log(self, frame: bytes) -> None:
+        """Write one log frame, by a thread that has the lock; `send_logs` with less ado.
+
+        A pipe takes a short frame whole or not at all: nothing has to be counted.
+        """
+        if self.logs_fd != self.fd and len(frame) <= PIPE_BUF and not (self._busy or self._outbox):
+            try:
+                write(self.logs_fd, frame)
+                return
+            except BlockingIOError:
+                pass
+            except OSError:
+                _exit(1)
+        self.send_logs(frame)
 
     def flush(self) -> None:
         """Write what a send that was interrupted has left."""
@@ -122,25 +130,26 @@ class Channel:
                 finally:
                     self._busy = False
 
-    def _write(self, piece: bytes, counts: deque[int]) -> None:
+    def _write(self, fd: int, piece: bytes, counts: deque[int]) -> None:
         """Write what is left of the first piece, as far as there is room."""
         start = sum(counts)
         try:
             # In one C loop: a signal handler that raises right after the write cannot lose the
             # count, which would tear the frame.
-            counts.extend(map(write, (self.fd,), (memoryview(piece)[start:] if start else piece,)))
+            counts.extend(map(write, (fd,), (memoryview(piece)[start:] if start else piece,)))
         except BlockingIOError:
-            self._wait()
+            self._wait(fd)
             return
         except OSError:  # the host is gone, and with it everyone who would hear of it
             _exit(1)
         if sum(counts) >= len(piece):
             self._outbox.popleft()
 
-    def _wait(self) -> None:
+    def _wait(self, fd: int) -> None:
         """Wait for room; meanwhile take in what the host sends."""
         poller = poll()
-        poller.register(self.fd, POLLOUT | POLLIN)
+        poller.register(fd, POLLOUT)
+        poller.register(self.fd, POLLOUT | POLLIN if fd == self.fd else POLLIN)
         for _, events in poller.poll():
             if events & POLLIN and (self._read() or self._short_of_memory):
                 self._notify()
@@ -239,6 +248,20 @@ class Channel:
             except MemoryError:
                 pass
         return MemoryError(bytes(held[:_HEAD_BYTES]))
+
+    def take_logs_pipe(self) -> None:
+        """Wait for the first bytes of the host, and use the pipe that may come with them."""
+        poller = poll()
+        poller.register(self.fd, POLLIN)
+        poller.poll()
+        with socket(fileno=dup(self.fd)) as ours:
+            chunk, rights, *_ = ours.recvmsg(READ_BYTES, CMSG_LEN(_RIGHT_BYTES))
+        if chunk:
+            self._chunks.append(chunk)
+        for level, kind, data in rights:
+            if (level, kind, len(data)) == (SOL_SOCKET, SCM_RIGHTS, _RIGHT_BYTES):
+                self.logs_fd = _moved(int.from_bytes(data, byteorder))
+                set_blocking(self.logs_fd, False)
 
     def read_line(self) -> bytes | None:
         """Wait for one line of the handshake; None if the host has closed the socket."""

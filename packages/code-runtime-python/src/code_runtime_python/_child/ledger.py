@@ -10,7 +10,7 @@ Standard library only, CPython 3.10 or later.
 
 from __future__ import annotations
 
-from .lossless import _quoted, encode, string_cost
+from .lossless import _quoted, _slices, string_cost
 from .wire import encode_log, log_marker
 
 _QUOTES_AND_COMMA = 3
@@ -46,18 +46,25 @@ class LogLedger:
             is_open: The line stays open.
 
         Returns:
-            Its frame, or that of the marker if it does not fit.
+            Its frame, or that of the marker if it does not fit. A long text has several: no frame
+            holds up its reader.
         """
         room = self.remaining - (0 if continued else 1)
         paid = 2 if continued else 0
-        if len(text) > _SHORT and string_cost(text, room + paid) is None:
+        frame = _OPEN if is_open else _ENTRY
+        if len(text) <= _SHORT:
+            quoted = _quoted(text).encode()
+            cost = len(quoted) - paid
+            if cost > room:
+                return self.overflow()
+            self.remaining = room - cost
+            return frame % quoted
+        whole_cost = string_cost(text, room + paid)
+        if whole_cost is None:
             return self.overflow()
-        quoted = _quoted(text).encode() if len(text) <= _SHORT else encode(text)
-        cost = len(quoted) - paid
-        if cost > room:
-            return self.overflow()
-        self.remaining = room - cost
-        return (_OPEN if is_open else _ENTRY) % quoted
+        self.remaining = room + paid - whole_cost
+        *parts, last = (_quoted(piece).encode() for piece in _slices(text))
+        return b"".join((*(_OPEN % part for part in parts), frame % last))
 
     def plain_frame(self, text: str) -> bytes | None:
         """Charge a whole entry that JSON spells as it is, and return its frame.

@@ -128,6 +128,7 @@ class _Run:
         self._connect()
         if sys.platform == "linux":
             set_traceable(False)
+        self._channel.take_logs_pipe()
         boot = read_boot(_line(self._channel))
         if sys.platform == "linux":
             set_traceable(True)

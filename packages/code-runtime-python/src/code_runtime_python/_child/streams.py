@@ -109,8 +109,7 @@ class Output:
         Returns:
             Whether that was done; `write` does it in any case.
         """
-        if self._owner != getpid():
-            return False
+        # In a copy of this process, too, that was made without `os.fork`: it tears no line.
         channel, held = self._channel, line.pieces
         with channel.lock:
             if self._busy or self._waiting or self._open is not None or line.blocks:
@@ -123,7 +122,7 @@ class Output:
                 if frame is None:
                     return False
                 del held[: len(pieces)]
-                channel.send_frame(frame)
+                channel.send_log(frame)
             finally:
                 self._busy = False
                 # Also when a handler has raised: what it printed must not end a later line.
@@ -188,7 +187,7 @@ class Output:
         else:
             frames = self._frames(line, text, flush)
             if frames:
-                self._channel.send(b"".join(frames))
+                self._channel.send_logs(b"".join(frames))
 
     def _frames(self, line: _Line, text: str, flush: bool) -> list[bytes]:
         frames: list[bytes] = []
@@ -205,7 +204,7 @@ class Output:
                 self._add(frames, line, line.take(text[start:end]), is_open=False)
                 start = end + 1
                 if len(frames) >= _FRAMES:
-                    self._channel.send(b"".join(frames))
+                    self._channel.send_logs(b"".join(frames))
                     frames.clear()
             else:
                 if start < len(text):
@@ -243,6 +242,7 @@ class Stream(io.TextIOBase):
         self._write = output.write
         self._write_line = output.write_line
         self._line = output.line(fd)
+        self._pieces = self._line.pieces
         self.buffer = ByteStream(output.write, self._line, self.name)
 
     def write(self, text: str, /) -> int:
@@ -254,12 +254,12 @@ class Stream(io.TextIOBase):
         line, size = self._line, len(text)
         if size > _SHORT or not line.holds_pieces:
             self._write(line, text)
-        elif "\n" not in text:
-            if len(line.pieces) < _FEW_PIECES:
-                line.pieces.append(text)
-            else:
+        elif "\n" in text:
+            if text.find("\n") + 1 != size or not self._write_line(line, text):
                 self._write(line, text)
-        elif text.find("\n") + 1 != size or not self._write_line(line, text):
+        elif len(self._pieces) < _FEW_PIECES:
+            self._pieces.append(text)
+        else:
             self._write(line, text)
         return size
 

@@ -37,7 +37,6 @@ class StreamChannel(Generic[M]):
         settle: Callable[[], None] | None = None,
         *,
         stays_awake: bool = False,
-        is_flooded: Callable[[], bool] | None = None,
         catch_up: Callable[[], bool] | None = None,
     ) -> None:
         """Hand each message to `handle` until the peer has closed.
@@ -48,7 +47,6 @@ class StreamChannel(Generic[M]):
             settle: Called when all that has arrived is handled, and before any other wait.
             stays_awake: Whether the peer waits for answers: then the loop does not fall asleep in
                 the first moment after a message, on asyncio.
-            is_flooded: Asked after that, whether the peer writes on without waiting for anything.
             catch_up: Called before what has arrived is handled, to handle first what the peer has
                 written elsewhere before it; returns whether that is done, else it is asked again.
         """
@@ -59,17 +57,22 @@ class StreamChannel(Generic[M]):
             pause,
             settle,
             stays_awake=stays_awake,
-            is_flooded=is_flooded,
             catch_up=catch_up,
         )
         await reading.run()
 
-    async def send(self, frame: bytes) -> None:
+    async def send(self, frame: bytes, fd: int = -1) -> None:
         """Write one frame.
+
+        Args:
+            frame: The frame.
+            fd: A descriptor to send along; only while no other frame is on its way.
 
         Raises:
             OSError: the peer is gone.
         """
+        if fd >= 0:
+            frame = frame[socket.send_fds(self._socket, [frame], [fd]) :]
         if self.sender.send_nowait(frame):
             if self.sender.needs_flush:
                 await self.sender.flush()

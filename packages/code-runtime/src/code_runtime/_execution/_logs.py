@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final, final
+from typing import final
 
 from code_runtime._ledger import OutputLedger
-
-# A loop that prints has 64 lines in a millisecond.
-FLOOD_LINES: Final = 64
-FLOOD_INTERVAL_S: Final = 0.00005
 
 
 @final
@@ -67,33 +63,6 @@ def plain_text(json_text: bytes) -> str | None:
         if inner.isprintable() and "\\" not in inner and text.count('"') == 2:
             return inner if text[0] == '"' and text[-1] == '"' else None
     return None
-
-
-@final
-class LogFlood:
-    """Tells a program that prints line after line from one that prints now and then."""
-
-    __slots__ = ("_count", "_since_s")
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._since_s = 0.0
-
-    def note(self, line_count: int) -> None:
-        """Take note of lines that have come in one after another, or of something else by 0."""
-        if not line_count or not self._count:
-            self._since_s = time.monotonic()
-            self._count = 0
-        self._count += line_count
-
-    def __call__(self) -> bool:
-        """Tell whether there have been many of late, and nothing else in between."""
-        if self._count < FLOOD_LINES:
-            return False
-        is_fast = time.monotonic() - self._since_s < self._count * FLOOD_INTERVAL_S
-        if not is_fast:
-            self._count = 0
-        return is_fast
 
 
 @final
