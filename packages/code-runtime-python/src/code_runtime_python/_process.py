@@ -213,8 +213,8 @@ class ProgramProcess:
         """
         raise HostBootError("a process serves one run")
 
-    async def begin(self, session: PythonSession, boot: bytes) -> None:
-        """Hand the boot frame of a run to the process.
+    async def begin(self, session: PythonSession, frames: bytes) -> None:
+        """Hand the boot and run frames of a run to the process.
 
         Raises:
             OSError: the process is gone.
@@ -228,9 +228,9 @@ class ProgramProcess:
             raise BrokenPipeError("the process is not as it was forked")
         # Another program of the same user may have stopped it while it waited.
         self.process.send_signal(signal.SIGCONT)
-        await self.channel.send(boot, self._logs_end)
+        await self.channel.send(frames, self._logs_end)
         self._close_logs_end()
-        # Only now, since it wakes the guard; the program is not sent before the boot is answered.
+        # Only now, since it wakes the guard: the program has its first microseconds unwatched.
         self.process.watch(self._config.memory_bytes)
 
     def join_logs(self) -> None:

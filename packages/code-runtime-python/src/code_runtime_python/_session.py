@@ -101,7 +101,7 @@ class PythonSession:
 
     @property
     def has_run(self) -> bool:
-        """Whether the program has been sent."""
+        """Whether the child may have begun with the program."""
         return self._has_run.is_set()
 
     @property
@@ -128,7 +128,11 @@ class PythonSession:
         self._desk.flush()
 
     async def start(self) -> None:
-        """Send the limits and the names; the program follows when the child has applied them."""
+        """Send the limits, the names and the program; the child answers once it has applied them.
+
+        In one write, since each wakes the child. It says that it begins before it looks at the
+        program: a process that died or was stopped before has run nothing of it.
+        """
         config = self._config
         boot = encode_boot(
             cpu_seconds=config.cpu_seconds,
@@ -137,8 +141,9 @@ class PythonSession:
             max_value_bytes=config.max_value_bytes,
             namespaces=_describe_bindings(self._request),
         )
+        run = b'{"type":"run","program":%b}\n' % self._program
         try:
-            await self._process.begin(self, boot)
+            await self._process.begin(self, boot + run)
         except OSError as error:
             if error.errno is not None:
                 # The kernel says that it is gone; how it ended is on its way.
@@ -186,13 +191,13 @@ class PythonSession:
         if isinstance(message, LogMessage):
             if self._takes_output():
                 self._on_log(message, None if large is None else large.cost_bytes)
+        elif isinstance(message, AckMessage):
+            self._has_run.set()
         elif self._settlement.outcome is not None:
             return
         elif isinstance(message, CallMessage):
             if self.has_run:
                 self._on_call(message, size_bytes, None if large is None else large.preview)
-        elif isinstance(message, AckMessage):
-            self._send_program()
         elif isinstance(message, DoneMessage):
             self._done_bytes = size_bytes
             self._value_bytes = None if large is None else large.cost_bytes or None
@@ -342,27 +347,6 @@ class PythonSession:
             # A forged name may have megabytes, and goes into the journal and the reply.
             target = shorten(target[0], MAX_NAME_CHARS), shorten(target[1], MAX_NAME_CHARS)
         self._desk.accept(call.id, *target, call.args, size_bytes, preview)
-
-    def _send_program(self) -> None:
-        if self.has_run:
-            return
-        self._has_run.set()
-        frame = b'{"type":"run","program":%b}\n' % self._program
-        sender = self._process.channel.sender
-        try:
-            taken = sender.send_nowait(frame)
-        except OSError:
-            return  # the process is gone; its exit decides the run
-        assert taken, "nothing is sent between the boot frame and the run frame"
-        if sender.needs_flush:
-            self._task_group.start_soon(self._flush)
-
-    async def _flush(self) -> None:
-        with anyio.CancelScope(), self._settlement.interrupts():
-            try:
-                await self._process.channel.sender.flush()
-            except OSError:
-                return  # the process is gone; its exit decides the run
 
     async def _outlast_channel(self) -> None:
         with anyio.move_on_after(CLOSED_TIMEOUT_S):

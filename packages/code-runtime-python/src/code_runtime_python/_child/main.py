@@ -69,6 +69,9 @@ def rehearse() -> None:
         loop = new_loop()
         try:
             Stream(Output(channel), 1).write("x\n")
+            ours.send(b"\n")
+            channel.take_logs_pipe()
+            channel.read_line()
             warm_up(channel, loop)
         finally:
             loop.close()

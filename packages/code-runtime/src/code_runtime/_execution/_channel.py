@@ -73,6 +73,8 @@ class StreamChannel(Generic[M]):
         """
         if fd >= 0:
             frame = frame[socket.send_fds(self._socket, [frame], [fd]) :]
+            if not frame:
+                return  # an empty write fails, too, when the peer is gone by now
         if self.sender.send_nowait(frame):
             if self.sender.needs_flush:
                 await self.sender.flush()
