@@ -46,8 +46,9 @@ def test_64_descriptors_serve_what_they_can(backend: Backend, loop: str, tmp_pat
         process.ask("files 64")
         assert process.ask("load") is None
         outcomes = set(process.outcomes("crowd 10"))
-        assert {NO_FILE, "value"} <= outcomes
         # The descriptors that a guard sends may be those that find no place.
+        assert "value" in outcomes
+        assert outcomes - {"value"}
         assert outcomes <= {NO_FILE, NO_GUARD, "value"}
         process.ask("files 256")
         # The start of a spare that failed before the limit was lifted may meet the first run.

@@ -43,6 +43,27 @@ def test_child_ledger_charges_quotes_and_comma_once(
     assert (ledger.remaining, ledger.truncated) == (63 - charged, False)
 
 
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize("continued", [False, True])
+@pytest.mark.parametrize("unit", ["x", '"', "€"])
+@pytest.mark.parametrize("length", [4_096, 4_097, 8_192, 8_193, 20_000])
+def test_child_ledger_cuts_a_long_text_and_charges_it_as_one(
+    length: int, unit: str, continued: bool, is_open: bool
+) -> None:
+    """PY-166: 8,192 characters a frame; all but the last are open."""
+    text = unit * length
+    cost = len(json.dumps(text, ensure_ascii=False).encode()) + (-2 if continued else 1)
+    ledger = LogLedger(cost + 1)
+    parts = [text[start : start + 8_192] for start in range(0, length, 8_192)]
+    frames = [expected_frame(part, is_open=True) for part in parts[:-1]]
+    frames.append(expected_frame(parts[-1], is_open=is_open))
+    assert ledger.frame(text, continued=continued, is_open=is_open) == b"".join(frames)
+    assert (ledger.remaining, ledger.truncated) == (0, False)
+    ledger = LogLedger(cost)
+    assert ledger.frame(text, continued=continued, is_open=is_open) == MARKER % cost
+    assert (ledger.remaining, ledger.truncated) == (cost - 1, True)
+
+
 @pytest.mark.parametrize(
     ("continued", "most"), [pytest.param(False, 60, id="first"), pytest.param(True, 63, id="later")]
 )

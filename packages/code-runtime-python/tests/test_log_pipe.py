@@ -13,8 +13,6 @@ import pytest
 from python_forgery import THROUGH_PIPE
 from run_requests import Provider, Run, build_request
 
-from code_runtime_python._frames import LogError, LogMessage, LogReader
-
 pytestmark = pytest.mark.anyio
 
 COUNT = 5_000
@@ -171,6 +169,60 @@ for fork in (os.fork, ctypes.CDLL(None).fork):
     assert sorted(result.logs) == ["copy"] * 1_000 + ["original"] * 1_001
 
 
+@pytest.mark.parametrize("error", ["TimeoutError", "BlockingIOError", "ConnectionResetError"])
+async def test_errors_of_a_signal_handler_are_the_programs(run: Run, error: str) -> None:
+    """An alarm that comes in the middle of `print` is no sign that the host is gone."""
+    result = await run(
+        f"""
+import signal
+def on_alarm(*_): raise {error}("too slow")
+signal.signal(signal.SIGALRM, on_alarm)
+caught = 0
+for _ in range(200):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.001)
+        while True: print("step")
+    except {error}:
+        caught += 1
+        print()
+return caught
+"""
+    )
+    assert (result.value, result.error) == (200, None)
+    assert set(result.logs) <= {"", "step", "stepstep"}
+
+
+async def test_marker_comes_though_a_signal_handler_raises_all_the_time(provider: Provider) -> None:
+    """PY-164: nothing is dropped without a word."""
+    program = """
+import signal
+class Alarm(Exception): pass
+armed = False
+def on_alarm(*_):
+    global armed
+    if armed:
+        armed = False
+        raise Alarm
+signal.signal(signal.SIGALRM, on_alarm)
+signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0002)
+count = 0
+while count < 4_000:
+    try:
+        armed = True
+        while count < 4_000:
+            count += 1
+            print("x" * 1_000)
+        armed = False
+    except Alarm: pass
+"""
+    async with provider(max_log_bytes=200_000) as runtime:
+        for _ in range(8):
+            result = await runtime.run(build_request(program))
+            assert result.error is None
+            assert result.logs_truncated
+            assert result.logs[-1] == "[code-runtime] logs truncated at 200000 bytes"
+
+
 async def test_call_is_answered_though_the_program_prints_on_and_on(run: Run) -> None:
     """What is printed after the call is not waited for, though it comes faster than it is told."""
     told: list[str] = []
@@ -199,23 +251,3 @@ return count
     )
     assert result.error is None
     assert len(told) == result.value
-
-
-def test_log_reader_hands_out_what_stands_before_junk() -> None:
-    reader = LogReader()
-    messages = reader.push(b'{"type":"log","text":"a"}\n{"type":"log","text":"b"}\n{}\n')
-    assert [next(messages), next(messages)] == [
-        LogMessage("a", truncated=False, is_open=False),
-        LogMessage("b", truncated=False, is_open=False),
-    ]
-    with pytest.raises(LogError):
-        next(messages)
-
-
-def test_log_reader_joins_plain_entries_when_it_may() -> None:
-    chunk = b'{"type":"log","text":"a"}\n{"type":"log","text":"b"}\n{"type":"log"'
-    joining, single = LogReader(), LogReader()
-    joining.joins_logs = True
-    assert list(joining.push(chunk)) == [["a", "b"]]
-    assert list(joining.push(b',"text":"\\n"}\n')) == [LogMessage("\n", False, False)]
-    assert list(single.push(chunk)) == [LogMessage(text, False, False) for text in "ab"]

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from run_requests import Provider, build_request
 
 from code_runtime._execution._logs import LogObserver
-from code_runtime_python._frames import plain_log, plain_logs
+from code_runtime_python._frames import (
+    LogError,
+    LogMessage,
+    LogReader,
+    parse_log,
+    plain_log,
+    plain_logs,
+)
 from code_runtime_python._logs import LineLog
 
 
@@ -48,6 +55,85 @@ def test_plain_logs_knows_what_plain_log_knows(lines: list[bytes]) -> None:
     """PY-124: all lines of the child that are one plain entry, or none."""
     each = [plain_log(line) for line in lines]
     assert plain_logs(lines) == (None if None in each else each)
+
+
+LOG = b'{"type":"log","text":'
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        pytest.param(b'"a"}', LogMessage("a", False, False), id="plain"),
+        pytest.param(b'""}', LogMessage("", False, False), id="empty"),
+        pytest.param(b'"\\"\\u00e9"}', LogMessage('"é', False, False), id="escapes"),
+        pytest.param(
+            b'"\\ud83d\\ude00\\ud800"}', LogMessage("\U0001f600\ud800", False, False), id="pair"
+        ),
+        pytest.param(b'"a\\n","open":true}', LogMessage("a\n", False, True), id="open"),
+        pytest.param(b'"a","open":true}', LogMessage("a", False, True), id="plain open"),
+        pytest.param(b'"a","truncated":true}', LogMessage("a", True, False), id="marker"),
+    ],
+)
+def test_log_frames_of_the_pipe_are_read(line: bytes, message: LogMessage) -> None:
+    """PY-124: whole or by pieces, joined or not."""
+    assert parse_log(LOG + line) == message
+    reader = LogReader()
+    assert list(reader.push(LOG)) == []
+    assert list(reader.push(line + b"\n" + LOG)) == [message]
+    assert list(reader.push(line + b"\n")) == [message]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"{}",
+        LOG,
+        LOG + b'"',
+        LOG + b'"a"',
+        LOG + b'"a"} ',
+        LOG + b'"a","open":false}',
+        LOG + b'"a","open":true,"truncated":true}',
+        LOG + b'"\xff"}',
+        LOG + b'"\t"}',
+        LOG + b'"\\x"}',
+        b" " + LOG + b'"a"}',
+        b'{"type":"call","id":0,"global":"a","name":"b","args":null}',
+        b'{"type": "log","text":"\\n"}',
+    ],
+)
+def test_other_lines_of_the_pipe_are_refused(line: bytes) -> None:
+    with pytest.raises(LogError) as caught:
+        parse_log(line)
+    assert str(caught.value) == "what came through the pipe of its logs is no log frame"
+    reader = LogReader()
+    messages = reader.push(LOG + b'"a"}\n' + LOG + b'"b"}\n' + (line or b"?") + b"\n")
+    assert [next(messages), next(messages)] == [LogMessage(text, False, False) for text in "ab"]
+    with pytest.raises(LogError):
+        next(messages)
+
+
+@pytest.mark.parametrize("joins", [False, True])
+def test_line_of_the_pipe_has_64_kib_at_most(joins: bool) -> None:
+    room = 65_536 - len(LOG) - 3
+    reader = LogReader()
+    reader.joins_logs = joins
+    expected: LogMessage | list[str] = LogMessage("x" * room, False, False)
+    if joins:
+        expected = ["x" * room]
+    assert list(reader.push(LOG + b'"' + b"x" * room + b'"}\n')) == [expected]
+    with pytest.raises(LogError):
+        list(reader.push(LOG + b'"' + b"x" * (room + 1) + b'"}\n'))
+
+
+def test_log_reader_joins_plain_entries_when_it_may() -> None:
+    chunk = LOG + b'"a"}\n' + LOG + b'"b"}\n' + LOG
+    joining, single = LogReader(), LogReader()
+    joining.joins_logs = True
+    assert list(joining.push(chunk)) == [["a", "b"]]
+    assert list(joining.push(b'"\\n"}\n')) == [LogMessage("\n", False, False)]
+    assert list(single.push(chunk)) == [LogMessage(text, False, False) for text in "ab"]
+    assert list(single.push(b'"\\n"}\n')) == [LogMessage("\n", False, False)]
 
 
 def quiet(max_bytes: int) -> LineLog:

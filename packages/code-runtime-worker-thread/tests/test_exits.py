@@ -52,6 +52,14 @@ async def test_an_exit_is_worker_exit_with_its_code(run: Run, program: str, code
     )
 
 
+@pytest.mark.parametrize("end", ["process.exit(3)", "process.reallyExit(3)", "throw 3", "return 3"])
+async def test_calls_before_an_end_are_made(run: Run, end: str) -> None:
+    """The first goes out at once, further ones of the same step before the end."""
+    seen: list[object] = []
+    await run(f"tools.note(1); tools.note(2); tools.note(3); {end}", {"note": seen.append})
+    assert seen == [1, 2, 3]
+
+
 async def test_a_listener_of_the_exit_may_still_print(run: Run) -> None:
     """WT-058, WT-164."""
     result = await run("process.on('exit', (code) => console.log('code', code)); process.exit(3)")

@@ -134,6 +134,13 @@ def test_frame_reader_hands_out_what_stands_before_a_broken_frame() -> None:
     assert reader.held_bytes == len(broken) + len(good)
 
 
+@pytest.mark.parametrize("body", [b"\x92\x32", b"\x92\x32\xc4", b"\x92\x32\xc4\x01"])
+def test_frame_reader_refuses_a_log_that_is_cut_short(body: bytes) -> None:
+    with pytest.raises(ProtocolError) as caught:
+        list(FrameReader().feed(struct.pack(">I", len(body)) + body))
+    assert str(caught.value) == ("Cannot decode frame: ValueError, expected one MessagePack array")
+
+
 def test_frame_reader_drops_a_frame_once_it_is_handed_out() -> None:
     frame = encode_frame(frames.TERMINATE, 7)
     reader = FrameReader()

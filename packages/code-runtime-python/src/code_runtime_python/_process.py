@@ -7,12 +7,11 @@ process is gone.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import socket
 from collections.abc import Awaitable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, final
 
@@ -58,8 +57,6 @@ CLOSED_TIMEOUT_S: Final = 2.0
 # 8 KiB keep the loop for 25 ms at worst, when they are nothing but brackets; what is longer is
 # parsed in a thread.
 PARSE_INLINE_BYTES: Final = 8_192
-# What a program can print before it has to wait for its host; the system may allow less.
-PIPE_BYTES: Final = 1_048_576
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,8 +323,6 @@ class ProgramProcess:
         self._channel = StreamChannel(ours, self._lines.push)
         logs, self._logs_end = os.pipe()
         self._logs = LogPipe(logs, self._log_reader.push, self._on_log, self._fail, LogError)
-        with suppress(OSError):
-            fcntl.fcntl(logs, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         self._stdout, out = open_output(theirs, self._admit, self._room_bytes)
         self._stderr, err = open_output(theirs, self._admit, self._room_bytes)
         return control.fileno(), out, err

@@ -169,7 +169,7 @@ export class Channel {
     const size = frameSize(kind, fields);
     const target = size <= SCRATCH_BYTES ? this.#scratch : allocUnsafeSlow(size);
     writeFrame(target, 0, kind, fields);
-    this.#sendGathered();
+    this.sendGathered();
     this.#finish(this.#logs);
     this.#write(this.#socket, target, 0, size);
   }
@@ -190,7 +190,7 @@ export class Channel {
     }
     const size = frameSize(KIND.CALL, fields);
     if (this.#callsCount === CALLS_COUNT || this.#callsEnd + size > CALLS_BYTES) {
-      this.#sendGathered();
+      this.sendGathered();
     }
     if (size > CALLS_BYTES) {
       this.send(KIND.CALL, fields);
@@ -204,10 +204,11 @@ export class Channel {
 
   readonly #endStep = (): void => {
     this.#gathers = false;
-    this.#sendGathered();
+    this.sendGathered();
   };
 
-  #sendGathered(): void {
+  /** Sends the calls that wait for the end of this step of the program. */
+  sendGathered(): void {
     const end = this.#callsEnd;
     if (end === 0) return;
     this.#finish(this.#logs);
@@ -232,7 +233,7 @@ export class Channel {
     const target = short ? this.#scratch : allocUnsafeSlow(LOG_HEAD_BYTES + room);
     const cost = utf8Write(target, json, LOG_HEAD_BYTES, room);
     if (!admit(cost)) return false;
-    this.#sendGathered();
+    this.sendGathered();
     this.#write(this.#logs, target, putLogHead(target, cost), LOG_HEAD_BYTES + cost);
     return true;
   }

@@ -421,7 +421,7 @@ function pathOf(leaf: Frame | undefined): string {
 /**
  * Write a value as canonical JSON in UTF-8.
  *
- * @param value - Anything; its getters and proxy traps run, once each.
+ * @param value - Anything; its getters run, once each, and the traps of its proxies.
  * @param limit - Most bytes of the result.
  * @param describe - Names a promise found inside.
  * @returns The bytes, or the first part found that is not JSON, or `limit` as soon as it is exceeded.

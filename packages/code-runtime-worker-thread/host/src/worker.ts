@@ -55,6 +55,16 @@ function hideTraces(): void {
   process.removeAllListeners("warning");
 }
 
+/** Lets the calls of the step in which a program ends its thread go out first. */
+function sendBeforeExit(): void {
+  const ending = process as unknown as { reallyExit: (code?: number) => never };
+  const exit = ending.reallyExit.bind(ending);
+  ending.reallyExit = function reallyExit(code) {
+    channel.sendGathered();
+    return exit(code);
+  };
+}
+
 let bindings: Bindings | undefined;
 
 const channel: Channel = new Channel(
@@ -121,5 +131,6 @@ function rehearse({ code, prologue, program, maxOutputBytes, namespaces }: RunRe
 
 installStacks();
 hideTraces();
+sendBeforeExit();
 warmUp();
 channel.connect(socketPath, logPath, () => channel.send(KIND.HELLO, [PROTOCOL_VERSION, nonce]));

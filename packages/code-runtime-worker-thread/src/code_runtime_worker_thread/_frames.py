@@ -203,7 +203,7 @@ class FrameReader:
                 if end > available:
                     break
                 body = buffer[offset + 4 : end]
-                if body.startswith(_SHORT_LOG_HEAD) and length > 4 and body[3] == length - 4:
+                if body.startswith(_SHORT_LOG_HEAD) and length > 3 and body[3] == length - 4:
                     # Most frames of a talkative program, spelled as the worker spells them.
                     message: Message = LOG, (bytes(body[4:]),)
                 else:

@@ -18,6 +18,8 @@ from __future__ import annotations
 import fcntl
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from errno import EAGAIN
 from os import _exit, close, dup, getpid, read, set_blocking, write
 from select import PIPE_BUF, POLLIN, POLLOUT, poll
 from socket import CMSG_LEN, SCM_RIGHTS, SOL_SOCKET, socket
@@ -74,11 +76,12 @@ class Channel:
             self.close()
 
     def close(self) -> None:
-        """Close the descriptors."""
-        if self.logs_fd != self.fd:
-            close(self.logs_fd)
-        close(self.fd)
+        """Close the descriptors; a program may have closed them before."""
+        descriptors = {self.fd, self.logs_fd}
         self.fd = self.logs_fd = -1
+        for fd in descriptors:
+            with suppress(OSError):
+                close(fd)
 
     # Out
 
@@ -107,14 +110,13 @@ class Channel:
 
         A pipe takes a short frame whole or not at all: nothing has to be counted.
         """
-        if self.logs_fd != self.fd and len(frame) <= PIPE_BUF and not (self._busy or self._outbox):
+        fd = self.logs_fd
+        if fd != self.fd and len(frame) <= PIPE_BUF and not (self._busy or self._outbox):
             try:
-                write(self.logs_fd, frame)
+                write(fd, frame)
                 return
-            except BlockingIOError:
-                pass
-            except OSError:
-                _exit(1)
+            except OSError as error:
+                self._check(fd, error)
         self.send_logs(frame)
 
     def flush(self) -> None:
@@ -137,13 +139,26 @@ class Channel:
             # In one C loop: a signal handler that raises right after the write cannot lose the
             # count, which would tear the frame.
             counts.extend(map(write, (fd,), (memoryview(piece)[start:] if start else piece,)))
-        except BlockingIOError:
+        except OSError as error:
+            self._check(fd, error)
             self._wait(fd)
             return
-        except OSError:  # the host is gone, and with it everyone who would hear of it
-            _exit(1)
         if sum(counts) >= len(piece):
             self._outbox.popleft()
+
+    def _check(self, fd: int, error: OSError) -> None:
+        """Return if there was no room, or nothing to read; else end this process, or raise.
+
+        An error of a signal handler, such as the `TimeoutError` of an alarm, comes up where this
+        reads and writes, too, and is the program's.
+        """
+        if type(error) is BlockingIOError and error.errno == EAGAIN:
+            return
+        poller = poll()
+        poller.register(fd, 0)
+        if error.errno is not None and poller.poll(0):
+            _exit(1)  # the host is gone, and with it everyone who would hear of it
+        raise error
 
     def _wait(self, fd: int) -> None:
         """Wait for room; meanwhile take in what the host sends."""
@@ -167,13 +182,12 @@ class Channel:
     def _read(self) -> int:
         try:
             chunk = read(self.fd, READ_BYTES)
-        except BlockingIOError:
-            return 0
         except MemoryError:
             self._short_of_memory = True
             return 0
-        except OSError:
-            _exit(1)
+        except OSError as error:
+            self._check(self.fd, error)
+            return 0
         if chunk:
             self._chunks.append(chunk)
         elif not self.done:  # the host is gone

@@ -89,6 +89,7 @@ class Output:
         self._channel = channel
         self._owner = channel.owner
         self._busy = False
+        self._has_marker = False  # whether the marker of the ledger was sent
         self._waiting: deque[tuple[_Line, str, bool]] = deque()
         self._open: _Line | None = None  # whose line is open at the host
         self._lines: list[_Line] = []
@@ -184,10 +185,14 @@ class Output:
             _write_native(line.fd, line.take(text))
         elif self.ledger.truncated:
             line.take()
+            if not self._has_marker:  # a handler has raised in between
+                self._channel.send_logs(self.ledger.overflow())
+                self._has_marker = True
         else:
             frames = self._frames(line, text, flush)
             if frames:
                 self._channel.send_logs(b"".join(frames))
+            self._has_marker = self.ledger.truncated
 
     def _frames(self, line: _Line, text: str, flush: bool) -> list[bytes]:
         frames: list[bytes] = []

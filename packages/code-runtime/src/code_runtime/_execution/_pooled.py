@@ -229,9 +229,10 @@ class PooledCodeRuntime(CodeRuntime, Generic[H]):
     async def _start(
         self, pool: HostPool[H], wardens: WardenKeeper, task_group: anyio.abc.TaskGroup
     ) -> None:
-        task_group.start_soon(self._import_late)
+        task_group.start_soon(self._import_early)
         try:
             await task_group.start(wardens.serve)
+            self._import_late()
         except (GuardError, OSError) as error:
             raise self.explain_wardens(error) from error
         failure: HostBootError | None = None
@@ -241,8 +242,12 @@ class PooledCodeRuntime(CodeRuntime, Generic[H]):
             failure = error
         await self.check_start(failure)
 
-    async def _import_late(self) -> None:
+    async def _import_early(self) -> None:
         await anyio.lowlevel.checkpoint()  # the warden's process is on its way then
+        with suppress(OSError):  # no descriptor is free: `_start` tries again, and says so
+            self._import_late()
+
+    def _import_late(self) -> None:
         for name in self.late_modules:
             importlib.import_module(name)
 
