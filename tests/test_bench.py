@@ -16,6 +16,7 @@ if str(ROOT) not in sys.path:
 
 from bench import programs  # noqa: E402
 from bench.bars import BARS, Bar  # noqa: E402
+from bench.cli import Provider  # noqa: E402
 from bench.compare import is_worse  # noqa: E402
 from bench.driver import Driver  # noqa: E402
 from bench.figures import FIGURES, Figure  # noqa: E402
@@ -23,6 +24,7 @@ from bench.figures.figure import run, times_of  # noqa: E402
 from bench.measure import Spread, best_ratio, interleave, ratios_of, spread_of  # noqa: E402
 from bench.report import line_of, verdict  # noqa: E402
 from bench.run import Row  # noqa: E402
+from bench.steps import STEPS  # noqa: E402
 from bench.subjects import FLOOR, Language, all_peers  # noqa: E402
 
 LOWER = Figure("one", "one", "ms")
@@ -172,3 +174,17 @@ def test_bar_of_a_ratio_is_judged_by_its_median() -> None:
 def test_line_says_why_a_peer_has_no_value() -> None:
     row = Row(LOWER, "python", {"ours": [2, 2, 2]}, {"peer": "it cannot"})
     assert line_of(row) == "python     one | ours 2 (2-2) ms | peer - (it cannot)"
+
+
+@pytest.mark.parametrize("provider", ["worker-thread", "python"])
+def test_steps_of_a_run_are_all_measured(provider: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.steps", "--provider", provider, "--count", "2"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    for _owner, _method, _at_end, label in STEPS[Provider(provider)]:
+        assert label in done.stdout

@@ -1,8 +1,8 @@
 """One program process: forked or started ahead, it serves one run and is gone.
 
 Reader tasks live as long as the process: the fd-3 channel, the pipe of logs, both output pipes.
-They hand arrives to the session of the run, and stop at the end of the stream, which comes when the
-process is gone.
+They hand what arrives to the session of the run, and stop at the end of the stream, which comes
+when the process is gone.
 """
 
 from __future__ import annotations
