@@ -244,7 +244,7 @@ with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
 def test_program_gets_a_short_time_to_end_after_done(python: str) -> None:
     """PY-199, PY-212: finally blocks, asynchronous generators, threads, executors, atexit."""
     program = """
-import asyncio, atexit, threading, time
+import asyncio, atexit, threading
 from concurrent.futures import ThreadPoolExecutor
 async def pending():
     try:
@@ -257,12 +257,14 @@ async def numbers():
         while True: yield 1
     finally:
         print("generator")
+        others_are_over.set()
+others_are_over = threading.Event()
 asyncio.create_task(pending())
 stream = numbers()
 await stream.__anext__()
 await asyncio.to_thread(int)
 pool = ThreadPoolExecutor(); pool.submit(int)
-threading.Thread(target=lambda: (time.sleep(0.05), print("thread"))).start()
+threading.Thread(target=lambda: (others_are_over.wait(), print("thread"))).start()
 atexit.register(print, "atexit")
 await asyncio.sleep(0)
 return 1
