@@ -48,8 +48,7 @@ STEPS: dict[Provider, tuple[tuple[str, str, bool, str], ...]] = {
     Provider.PYTHON: (
         (_PROCESS, "begin", False, "the request is checked, a process taken, a session made"),
         (_PROCESS, "begin", True, "its settings are compared, limits and program are sent"),
-        (_PYTHON_SESSION, "_begin", False, "the child applies limits, builds namespaces"),
-        (_PYTHON_SESSION, "end", False, "the child compiles and runs the program"),
+        (_PYTHON_SESSION, "end", False, "the child applies limits and runs the program"),
         (_GUARDED, "_settle", False, "the child ends, the guard has waited for it"),
         (_PROCESS, "kill", True, "streams are read to their ends, the directory is removed"),
     ),

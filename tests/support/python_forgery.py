@@ -9,26 +9,26 @@ from __future__ import annotations
 FORGE = r"""
 import json, os, select, socket, stat, sys, time
 
-def _channel():
+def _highest(is_kind):
     numbers = [int(name) for name in os.listdir("/proc/self/fd")]
     found = []
     for number in numbers:
         try:
-            if stat.S_ISSOCK(os.fstat(number).st_mode):
+            if is_kind(os.fstat(number).st_mode):
                 found.append(number)
         except OSError:
             pass
-    return max(found)  # the child moves it to a high number
+    return max(found)  # the child moves its own to high numbers
 
-CHANNEL = _channel()
+CHANNEL = _highest(stat.S_ISSOCK)
 
-def raw(data):
+def raw(data, fd=CHANNEL):
     rest = memoryview(data)
     while rest:
         try:
-            rest = rest[os.write(CHANNEL, rest):]
+            rest = rest[os.write(fd, rest):]
         except BlockingIOError:
-            select.select([], [CHANNEL], [])
+            select.select([], [fd], [])
 
 def send(**frame):
     raw(json.dumps(frame, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
@@ -41,18 +41,10 @@ def call(id, name, args=None, space="tools"):
 THROUGH_PIPE = (
     FORGE
     + r"""
-PIPE = max(
-    number for number in map(int, os.listdir("/proc/self/fd"))
-    if os.path.exists(f"/proc/self/fd/{number}") and stat.S_ISFIFO(os.fstat(number).st_mode)
-)  # as the socket
+PIPE = _highest(stat.S_ISFIFO)
 
 def through_pipe(data):
-    rest = memoryview(data)
-    while rest:
-        try:
-            rest = rest[os.write(PIPE, rest):]
-        except BlockingIOError:
-            select.select([], [PIPE], [])
+    raw(data, PIPE)
 """
 )
 """The same, and the pipe of its logs."""

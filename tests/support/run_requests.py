@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
@@ -36,3 +37,15 @@ def build_request(program: str, tools: Tools | None = None, **request: object) -
             CodeBindingNamespace("tools", tools, CodeBindingErrorClass("ToolCallError", "toolName"))
         ]
     return CodeRunRequest(program, bindings, **request)  # type: ignore[arg-type]
+
+
+def slowly(show: Callable[[str], object]) -> Callable[[str], object]:
+    """Make an observer of logs that takes 50 µs for each line, and holds the loop meanwhile."""
+
+    def observe(line: str) -> None:
+        show(line)
+        ends_s = time.monotonic() + 0.000_05
+        while time.monotonic() < ends_s:
+            pass
+
+    return observe

@@ -6,12 +6,10 @@
 
 from __future__ import annotations
 
-import time
-
 import anyio
 import pytest
 from python_forgery import THROUGH_PIPE
-from run_requests import Provider, Run, build_request
+from run_requests import Provider, Run, build_request, slowly
 
 pytestmark = pytest.mark.anyio
 
@@ -227,12 +225,6 @@ async def test_call_is_answered_though_the_program_prints_on_and_on(run: Run) ->
     """What is printed after the call is not waited for, though it comes faster than it is told."""
     told: list[str] = []
 
-    def tell_slowly(line: str) -> None:
-        told.append(line)
-        ends_s = time.monotonic() + 0.000_05
-        while time.monotonic() < ends_s:
-            pass
-
     result = await run(
         """
 import asyncio
@@ -246,7 +238,7 @@ while call is None or not call.done():
 return count
 """,
         {"echo": lambda value: value},
-        on_log=tell_slowly,
+        on_log=slowly(told.append),
         max_wall_ms=20_000,
     )
     assert result.error is None

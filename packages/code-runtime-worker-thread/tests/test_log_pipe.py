@@ -7,12 +7,11 @@ themselves.
 from __future__ import annotations
 
 import os
-import time
 
 import anyio
 import pytest
 from forgery import FORGE
-from run_requests import Provider, Run, build_request
+from run_requests import Provider, Run, build_request, slowly
 
 pytestmark = pytest.mark.anyio
 
@@ -107,12 +106,6 @@ async def test_call_is_answered_though_the_program_prints_on_and_on(run: Run) ->
     """What is printed after the call is not waited for, though it comes faster than it is told."""
     told: list[str] = []
 
-    def tell_slowly(line: str) -> None:
-        told.append(line)
-        ends_s = time.monotonic() + 0.000_05
-        while time.monotonic() < ends_s:
-            pass
-
     result = await run(
         """
         let answered = false;
@@ -125,7 +118,7 @@ async def test_call_is_answered_though_the_program_prints_on_and_on(run: Run) ->
         return count
         """,
         {"echo": lambda value: value},
-        on_log=tell_slowly,
+        on_log=slowly(told.append),
         max_wall_ms=20_000,
     )
     assert result.error is None

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final, final
 
 import anyio
 import anyio.abc
-import anyio.lowlevel
 import anyio.to_thread
 
 from code_runtime._execution._answers import collector_off, has_exponents
@@ -341,8 +340,7 @@ class ProgramProcess:
             return
         finally:
             self._close_logs_end()  # a process that has ended before its run never had it
-        while not logs.catch_up():
-            await anyio.lowlevel.checkpoint()
+        await logs.read_rest()
         self.retire("the process closed its channel")
         self._channel_done.set()
         if self._session is not None:

@@ -192,7 +192,7 @@ class PythonSession:
             if self._takes_output():
                 self._on_log(message, None if large is None else large.cost_bytes)
         elif isinstance(message, AckMessage):
-            self._begin()
+            self._has_run.set()
         elif self._settlement.outcome is not None:
             return
         elif isinstance(message, CallMessage):
@@ -347,10 +347,6 @@ class PythonSession:
             # A forged name may have megabytes, and goes into the journal and the reply.
             target = shorten(target[0], MAX_NAME_CHARS), shorten(target[1], MAX_NAME_CHARS)
         self._desk.accept(call.id, *target, call.args, size_bytes, preview)
-
-    def _begin(self) -> None:
-        """The child has applied the limits: from here on the program may have run."""
-        self._has_run.set()
 
     async def _outlast_channel(self) -> None:
         with anyio.move_on_after(CLOSED_TIMEOUT_S):

@@ -41,7 +41,6 @@ export const PromiseCtor = Promise;
 export const BigIntCtor = BigInt;
 export const MapCtor = Map;
 export const SetCtor = Set;
-export const WeakMapCtor = WeakMap;
 export const Bytes = Uint8Array;
 
 export const ObjectPrototype = Object.prototype;
@@ -81,11 +80,6 @@ export const mapDelete = uncurry(Map.prototype.delete as Method<AnyMap, [unknown
 export const setHas = uncurry(Set.prototype.has as Method<Set<unknown>, [unknown], boolean>);
 export const setAdd = uncurry(Set.prototype.add as Method<Set<unknown>, [unknown], unknown>);
 export const setDelete = uncurry(Set.prototype.delete as Method<Set<unknown>, [unknown], boolean>);
-type AnyWeakMap = WeakMap<object, unknown>;
-export const weakGet = uncurry(WeakMap.prototype.get as Method<AnyWeakMap, [object], unknown>);
-export const weakSet = uncurry(
-  WeakMap.prototype.set as Method<AnyWeakMap, [object, unknown], unknown>,
-);
 const { species: speciesKey } = Symbol;
 const promiseSpecies = bare(getOwnPropertyDescriptor(Promise, speciesKey) as PropertyDescriptor);
 const promiseThenMethod = Promise.prototype.then;

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Final, final
 
 import anyio
 import anyio.abc
-import anyio.lowlevel
 
 from code_runtime._execution._channel import StreamChannel
 from code_runtime._execution._outlast import outlast
@@ -411,8 +410,8 @@ class NodeHost:
                 )
             except ProtocolError as error:
                 self._fail(str(error))
-            while catch_up is not None and not catch_up():
-                await anyio.lowlevel.checkpoint()
+            if worker.logs is not None:
+                await worker.logs.read_rest()
             task_group.cancel_scope.cancel()
         worker.closed.set()
         if self._session is None:

@@ -242,7 +242,7 @@ def fitting_prefix(text: str, budget: int) -> str:
 def _quoted(text: str) -> str:
     """Spell a string as JSON; what is returned can always be encoded as UTF-8."""
     quoted = _escape(text)
-    if not quoted.isascii() and _SURROGATE.search(quoted) is not None:
+    if _has_surrogates(quoted):
         return _combined(quoted).encode("utf-8", "backslashreplace").decode()
     return quoted
 

@@ -247,7 +247,6 @@ class Stream(io.TextIOBase):
         self._write = output.write
         self._write_line = output.write_line
         self._line = output.line(fd)
-        self._pieces = self._line.pieces
         self.buffer = ByteStream(output.write, self._line, self.name)
 
     def write(self, text: str, /) -> int:
@@ -262,8 +261,8 @@ class Stream(io.TextIOBase):
         elif "\n" in text:
             if text.find("\n") + 1 != size or not self._write_line(line, text):
                 self._write(line, text)
-        elif len(self._pieces) < _FEW_PIECES:
-            self._pieces.append(text)
+        elif len(line.pieces) < _FEW_PIECES:
+            line.pieces.append(text)
         else:
             self._write(line, text)
         return size

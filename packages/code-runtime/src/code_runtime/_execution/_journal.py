@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
-from time import monotonic as _now_s
 from typing import Final, final
 
 from code_runtime._vocabulary import CallOutcome, CodeCall
@@ -38,12 +38,17 @@ class Journal:
         self._record = record
         self._records: list[CallRecord] = []
         self._dropped_count = 0
-        self._origin_s = _now_s()
+        self._origin_s = time.monotonic()
 
     @property
     def keeps_previews(self) -> bool:
         """Whether arguments and results are kept."""
         return self._record
+
+    @property
+    def elapsed_ms(self) -> float:
+        """Time since the assignment of the run."""
+        return (time.monotonic() - self._origin_s) * 1000
 
     @property
     def dropped_count(self) -> int:
@@ -52,8 +57,7 @@ class Journal:
 
     def begin(self, namespace: str, member: str, argument: bytes) -> CallRecord:
         """Open the record of a call that has arrived."""
-        started_ms = (_now_s() - self._origin_s) * 1000
-        record = CallRecord(namespace, member, started_ms)
+        record = CallRecord(namespace, member, self.elapsed_ms)
         if len(self._records) < MAX_CALLS_KEPT:
             self._records.append(record)
             if self._record:
@@ -67,7 +71,7 @@ class Journal:
         if record.outcome is not None:
             return
         record.outcome = outcome
-        record.duration_ms = (_now_s() - self._origin_s) * 1000 - record.started_ms
+        record.duration_ms = self.elapsed_ms - record.started_ms
         if self._record and result is not None:
             record.result_preview = preview(result)
 

@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final, Generic, TypeVar
 
+import anyio.lowlevel
+
 from ._reading import LULL_S, Reading, State
 
 # A program prints line after line when there is always something to read again so soon, so often.
@@ -93,6 +95,11 @@ class LogPipe(Generic[M]):
         if is_done:
             self._goal_bytes = None
         return is_done
+
+    async def read_rest(self) -> None:
+        """Handle what has arrived by now, however long it takes."""
+        while not self.catch_up():
+            await anyio.lowlevel.checkpoint()
 
     def close(self) -> None:
         """Close the pipe; nothing may be reading from it."""
